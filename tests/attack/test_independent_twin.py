@@ -145,7 +145,7 @@ def test_without_any_evidence_nothing_is_proven(chain: Path, monkeypatch: pytest
         raise DoesNotFitError("it does not fit")
 
     job = CellJob(request=Request(source=(str(chain),), board=BOARD, inputs={"x": X}, twin=True))
-    monkeypatch.setattr("mlf_sdk.pipeline.pipeline.apart", too_large)
+    monkeypatch.setattr("mlf_sdk.pipeline.pipeline.without_memory_sharing", too_large)
     cell = run_cell(job)
     assert (cell.outcome, cell.evidence) == (UNPROVEN, NO_EVIDENCE)
     assert "there is no host twin. On the board: it does not fit" in cell.why

@@ -38,7 +38,7 @@ def test_a_model_is_planned_after_its_analysis_only(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not analysed for a compiler"):
         lay_out(model)
     known = analyse(model, host_compiler())
-    assert [step.whole for step in known.steps] == ["", "", ""]
+    assert [step.opaque_reason for step in known.steps] == ["", "", ""]
     assert known.reader.startswith("preprocessed by cc")
     assert analyse(known, None) is known
 
@@ -62,7 +62,7 @@ def test_without_a_compiler_each_kernel_is_taken_as_a_whole(
 ) -> None:
     found = analyse(loaded(LEGAL, tmp_path), compiler)
     reason = NO_COMPILER if compiler is None else "can't preprocess its code"
-    assert all(reason in step.whole and step.phases == 1 for step in found.steps)
+    assert all(reason in step.opaque_reason and step.phases == 1 for step in found.steps)
     assert found.reader.startswith("as written: ")
     assert [w.size_bytes for w in found.steps[1].workspaces] == [1024]
     assert lay_out(found).arena_bytes > lay_out(analyse(loaded(LEGAL, tmp_path), host_compiler())).arena_bytes

@@ -46,7 +46,9 @@ def test_each_interface(tmp_path: Path, interface: str) -> None:
     found = [[t.size_bytes, t.dtype.name] for t in tensors]
     assert found == [[32, "float32"], [32, "float32"], [64, "float32"], [16, "float32"]]
     assert [model.tensors[i].name for s in model.steps for i in s.outputs][-1] == "output"
-    assert not any(s.writes or s.kept or s.lasting or s.whole for s in model.steps)
+    assert not any(
+        s.writes or s.escaping_args or s.persistent_globals or s.opaque_reason for s in model.steps
+    )
     whole = load(tmp_path, interface, as_compiled=True)
     assert (whole.entry, len(whole.steps)) == ("as compiled: --as-compiled", 1)
     small, large = lay_out(model), lay_out(whole)
@@ -135,7 +137,7 @@ def test_a_kernel_that_keeps_an_address(tmp_path: Path) -> None:
     }
     model = load(tmp_path, "c", kept)
     assert "s2: a kernel keeps its address" in model.entry
-    assert model.steps[1].lasting == ("last",)
+    assert model.steps[1].persistent_globals == ("last",)
 
 
 def test_an_output_that_kernels_work_in(tmp_path: Path) -> None:

@@ -115,8 +115,8 @@ def test_what_the_code_writes_and_keeps_is_found(tmp_path: Path) -> None:
     )
     steps = analysed(edited(net(), code), tmp_path).steps
     assert [step.writes for step in steps] == [(), (0,), ()]
-    assert [step.kept for step in steps] == [(), (), (0,)]
-    assert [step.lasting for step in steps] == [(), (), ("saved",)]
+    assert [step.escaping_args for step in steps] == [(), (), (0,)]
+    assert [step.persistent_globals for step in steps] == [(), (), ("saved",)]
 
 
 def test_the_doctor_says_that_no_seal_covers_the_facts(tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ ACCEPTED = {
         m, abi=PACKED, workspaces=work(0), workspace_stack_bytes=8
     ),
     "null": lambda m: with_values(m, Value.null()),
-    "last kept": lambda m: with_step(m, kept=(3,)),
+    "last kept": lambda m: with_step(m, escaping_args=(3,)),
     "layer": lambda m: with_step(m, layer=Layer(number=3, operator="ADD", detail="", kernel="", macs=5)),
     "first layer": lambda m: with_step(m, layer=Layer(number=0, operator="ADD", detail="", kernel="", macs=0)),
 }  # fmt: skip

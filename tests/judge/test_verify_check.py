@@ -200,7 +200,7 @@ def test_an_arena_of_several_models(lock: Lock, reserved: int, note: str) -> Non
 
 @pytest.mark.parametrize("summary", [71, 73])
 def test_a_summary_of_the_archive_that_differs(lock: Lock, summary: int) -> None:
-    """Below or above the plan; whose figure it is depends on the executor."""
+    """StackAddress or above the plan; whose figure it is depends on the executor."""
     notes = []
     for executor in ("graph", "aot", "operator"):
         stated = msgspec.structs.replace(lock.models[0].summary, workspace_bytes=summary)

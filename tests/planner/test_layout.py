@@ -127,7 +127,7 @@ def test_inputs_are_kept_unless_a_step_writes_to_their_bytes(written: str, kept:
     for call in (
         step(0, (1,), (2, 3)),
         step(0, (1, 2), (3,), writes=(1,)),
-        step(0, (1, 2), (3,), kept=(1,)),
+        step(0, (1, 2), (3,), escaping_args=(1,)),
     ):
         made = dataclasses.replace(model(given, call, outputs=(3,)), inputs=(1, 2))
         own = dataclasses.replace(made, inputs=(1,)) if call.outputs == (2, 3) else made
@@ -164,8 +164,8 @@ def test_what_the_planner_is_told() -> None:
             *(0, (0, 1, 2, 0), (3,)),
             phases=4,
             writes=(1,),
-            kept=(0, 2),
-            lasting=("count",),
+            escaping_args=(0, 2),
+            persistent_globals=("count",),
             spans=tuple(Span(first=a, last=b) for a, b in ((0, 1), (1, 2), (0, 3), (3, 3), (2, 3))),
             workspaces=(Workspace(slot=1, size_bytes=48, span=Span(first=1, last=2)),),
             workspace_stack_bytes=40,

@@ -72,5 +72,5 @@ def _entry(model: Model, step: Step, code: Code) -> Step:
         step,
         workspace_stack_bytes=(peak.bytes or 0) if is_known else model.summary.workspace_bytes or 0,
         exact=peak.exact and is_known,
-        whole="one call runs all kernels",
+        opaque_reason="one call runs all kernels",
     )

@@ -47,7 +47,8 @@ def kernel_facts(model: Model, step: Step, code: Code, faults: FaultCollector) -
     if not bound and (bound is None or step.symbol in code.allocating):
         faults.add(
             "./metadata.json",
-            f"the workspace of '{step.symbol[:128]}' is stated neither by its code ({found.whole}) nor here",
+            f"the workspace of '{step.symbol[:128]}' is stated neither by its code "
+            f"({found.opaque_reason}) nor here",
             field="memory.functions.operator_functions",
         )
     return dataclasses.replace(found, workspaces=(), workspace_stack_bytes=bound or 0)
@@ -62,7 +63,7 @@ def _of_object(step: Step, code: Code) -> Step:
         step,
         workspaces=tuple(Workspace(slot=i, size_bytes=size, span=whole) for i, size in enumerate(sizes)),
         exact=known,
-        whole="it is machine code" if found is None or known else found.reason,
+        opaque_reason="it is machine code" if found is None or known else found.reason,
     )
 
 
@@ -78,7 +79,7 @@ def _of_ffi(step: Step, code: Code, faults: FaultCollector) -> Step:
         step,
         workspace_stack_bytes=peak.bytes or 0,
         exact=peak.exact,
-        whole="it takes its arguments by tvm-ffi's convention",
+        opaque_reason="it takes its arguments by tvm-ffi's convention",
     )
 
 
@@ -105,9 +106,9 @@ def facts_of_source(
             for slot, w in enumerate(found.slots)
         ),
         exact=found.workspace_known,
-        kept=tuple(i for i, parameter in enumerate(at) if parameter in effects.kept),
-        lasting=tuple(sorted(effects.lasting)),
-        whole=found.reason,
+        escaping_args=tuple(i for i, parameter in enumerate(at) if parameter in effects.kept),
+        persistent_globals=tuple(sorted(effects.lasting)),
+        opaque_reason=found.reason,
     )
 
 

@@ -34,7 +34,7 @@ def size_of(element_type: str) -> int:
 def checked_step(model: Model, step: Step, code: Code, faults: FaultCollector) -> Step:
     """The step of a plain C function, with what its code adds to facts that no seal covers."""
     function = code.functions.get(step.symbol)
-    if step.whole != UNPROVEN or step.abi.convention is not Convention.C or function is None:
+    if step.opaque_reason != UNPROVEN or step.abi.convention is not Convention.C or function is None:
         return step
     passed = [argument.value for argument in step.abi.arguments]
     if len(function.parameters) != len(passed):
@@ -52,8 +52,8 @@ def checked_step(model: Model, step: Step, code: Code, faults: FaultCollector) -
     return dataclasses.replace(
         step,
         writes=tuple(sorted({*step.writes, *_inputs(model, step, passed, effects.written)})),
-        kept=tuple(sorted({*step.kept, *_arguments(step, passed, kept)})),
-        lasting=tuple(sorted({*step.lasting, *effects.lasting})),
+        escaping_args=tuple(sorted({*step.escaping_args, *_arguments(step, passed, kept)})),
+        persistent_globals=tuple(sorted({*step.persistent_globals, *effects.lasting})),
     )
 
 

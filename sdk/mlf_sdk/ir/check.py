@@ -150,8 +150,8 @@ def _step_problems(step: Step, place: str) -> Iterator[_Problem]:
     layer = step.layer
     if layer and min(layer.number, layer.macs, *(cost for _, cost in layer.counted)) < 0:
         yield f"{place}.layer", "a negative number"
-    if any(position not in range(len(step.arguments)) for position in step.kept):
-        yield f"{place}.kept", f"arguments {list(step.kept)} of {len(step.arguments)}"
+    if any(position not in range(len(step.arguments)) for position in step.escaping_args):
+        yield f"{place}.escaping_args", f"arguments {list(step.escaping_args)} of {len(step.arguments)}"
 
 
 def _overlap_problems(step: Step, place: str) -> Iterator[_Problem]:

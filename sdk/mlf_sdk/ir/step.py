@@ -85,10 +85,11 @@ class Step:
             in place of slots; 0 for none.
         kernels: functions that the step calls and that the image must hold.
         exact: false when workspaces are a bound, not a replay.
-        kept: positions in ``arguments`` whose address may outlive the call: they are alive in all of the run.
-        lasting: variables that outlive the call, and unknown code, that the step depends on: no other step
-            changes places with it.
-        whole: reason why nothing is known about its phases; empty when its code was looked into.
+        escaping_args: positions in ``arguments`` whose address may outlive the call: they are alive in all of
+            the run.
+        persistent_globals: variables that outlive the call, and unknown code, that the step depends on: no
+            other step changes places with it.
+        opaque_reason: reason why nothing is known about its phases; empty when its code was looked into.
         layer: operator of the source model that it computes; None when the file does not state it.
     """
 
@@ -106,9 +107,9 @@ class Step:
     workspace_stack_bytes: int = 0
     kernels: tuple[str, ...] = ()
     exact: bool = True
-    kept: tuple[int, ...] = ()
-    lasting: tuple[str, ...] = ()
-    whole: str = "its format says nothing about its code"
+    escaping_args: tuple[int, ...] = ()
+    persistent_globals: tuple[str, ...] = ()
+    opaque_reason: str = "its format says nothing about its code"
     layer: Layer | None = None
 
     @property

@@ -30,7 +30,7 @@ from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.options import CompareOptions
 from mlf_sdk.pipeline.origin import archive_request, check_same_archive
-from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline, apart, for_core
+from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline, for_core, without_memory_sharing
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.witness import Origin, first_wrong_inference, first_wrong_step, origin_of, statements_of
@@ -105,7 +105,7 @@ def _request_on(name: str, archive: Request, model: Model) -> Request:
     if name.startswith("port:"):
         return archive.replace(port=name[5:])
     if name == HOST:
-        return apart(archive.replace(**NO_PORT, board=HOST, board_file=None, platform=None))
+        return without_memory_sharing(archive.replace(**NO_PORT, board=HOST, board_file=None, platform=None))
     return archive.replace(**NO_PORT, board=name)
 
 

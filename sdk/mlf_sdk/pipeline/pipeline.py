@@ -235,7 +235,7 @@ class Pipeline:
                 raise NotPossibleError("the archive holds machine code for the target: there is no host twin")
             if model.external_headers:
                 raise NotPossibleError(f"its code needs {model.external_headers[0]}: there is no host twin")
-        return apart(request.replace(board=HOST, board_file=None, platform=None, **NO_PORT))
+        return without_memory_sharing(request.replace(board=HOST, board_file=None, platform=None, **NO_PORT))
 
     def _can_have_twin(self, request: Request) -> bool:
         try:
@@ -297,7 +297,7 @@ class Pipeline:
         if stages.is_project(request) or request.plan == "none":
             return None, why
         try:
-            twin = apart(request).replace(as_compiled=True)
+            twin = without_memory_sharing(request).replace(as_compiled=True)
             target = self.project(twin).target
             if target.attached:
                 return None, why
@@ -335,6 +335,6 @@ def for_core(request: Request) -> Request:
     return request.replace(core=core_of(board.cpu, dsp=board.dsp).name)
 
 
-def apart(request: Request) -> Request:
+def without_memory_sharing(request: Request) -> Request:
     """Request for an image in which no buffer shares memory, and steps run in the archive's order."""
     return request.replace(executor="static", share_arena=False, plan="none")

@@ -41,10 +41,10 @@ def bytes_saved(layout: ModelLayout) -> int:
 
 
 def _cost(layout: ModelLayout, step: Step) -> StepCost:
-    plain = dataclasses.replace(step, kept=(), lasting=())
+    plain = dataclasses.replace(step, escaping_args=(), persistent_globals=())
     return StepCost(
         saved_bytes=_arena(layout, _as_whole(step)) - layout.arena_bytes if step.phases > 1 else 0,
-        whole_bytes=layout.arena_bytes - _arena(layout, _at_best(step)) if step.whole else 0,
+        whole_bytes=layout.arena_bytes - _arena(layout, _at_best(step)) if step.opaque_reason else 0,
         effects_bytes=layout.arena_bytes - _arena(layout, plain) if plain != step else 0,
     )
 

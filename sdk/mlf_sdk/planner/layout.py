@@ -160,7 +160,7 @@ def _check_inputs_kept(model: Model) -> None:
     written = [
         bytes_of(i)
         for s in model.steps
-        for i in (*s.outputs, *(s.inputs[w] for w in s.writes), *(s.arguments[k] for k in s.kept))
+        for i in (*s.outputs, *(s.inputs[w] for w in s.writes), *(s.arguments[k] for k in s.escaping_args))
     ]
     for tensor in model.inputs:
         root, start, end = bytes_of(tensor)
@@ -186,7 +186,7 @@ def plan_problem(model: Model, *, keep_inputs: bool) -> PlanProblem:
         for t in model.tensors
         if t.id in planned
     )
-    kept = {step.arguments[position] for step in model.steps for position in step.kept}
+    kept = {step.arguments[position] for step in model.steps for position in step.escaping_args}
     return PlanProblem(
         tensors=tensors,
         inputs=tuple(dict.fromkeys(i for i in model.inputs if i in planned)),
@@ -223,7 +223,7 @@ def _plan_step(model: Model, step: Step, planned: set[int]) -> PlanStep:
         writes=_accesses(written, (*spans[count:], *(spans[w] for w in step.writes)), planned),
         workspaces=tuple(workspaces),
         overlaps=_plan_overlaps(model, step, planned),
-        is_fixed=bool(step.lasting),
+        is_fixed=bool(step.persistent_globals),
     )
 
 

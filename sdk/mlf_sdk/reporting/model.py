@@ -151,7 +151,7 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
                 "origin": step.layer.origin if step.layer else "",
                 "workspace_bytes": step.workspace_bytes,
                 "exact": step.exact,
-                "looked_into": not step.whole,
+                "looked_into": not step.opaque_reason,
                 "counted": dict(step.layer.counted) if step.layer is not None else {},
                 **effect_values(model, step),
             }

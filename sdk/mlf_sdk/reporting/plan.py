@@ -18,7 +18,7 @@ Values = dict[str, Any]
 
 def reading_text(model: Model) -> str:
     """Number of kernels that were looked into, and by what means, in words."""
-    known = sum(not step.whole for step in model.steps)
+    known = sum(not step.opaque_reason for step in model.steps)
     text = f"{known} of {counted(len(model.steps), 'kernel')} looked into"
     return f"{text}; code {model.reader}" if model.reader else text
 
@@ -53,8 +53,8 @@ def plan_values(layout: ModelLayout, costs: Mapping[int, StepCost], saved_bytes:
             {
                 "name": step.name,
                 "symbol": step.symbol,
-                "looked_into": not step.whole,
-                "reason": step.whole,
+                "looked_into": not step.opaque_reason,
+                "reason": step.opaque_reason,
                 "phases": step.phases,
                 "saved_bytes": costs[step.index].saved_bytes,
                 "whole_bytes_at_most": costs[step.index].whole_bytes,
@@ -70,13 +70,13 @@ def effect_values(model: Model, step: Step) -> Values:
     """Effects of one kernel as plain values."""
     return {
         "writes": [model.tensors[step.inputs[i]].name for i in step.writes],
-        "keeps": [model.tensors[step.arguments[i]].name for i in step.kept],
-        "depends_on": list(step.lasting),
+        "keeps": [model.tensors[step.arguments[i]].name for i in step.escaping_args],
+        "depends_on": list(step.persistent_globals),
     }
 
 
 def _has(step: Step) -> bool:
-    return bool(step.writes or step.kept or step.lasting)
+    return bool(step.writes or step.escaping_args or step.persistent_globals)
 
 
 def _cost_text(cost: StepCost) -> str:
@@ -88,7 +88,9 @@ def _cost_text(cost: StepCost) -> str:
 
 def _reading(model: Model, step: Step) -> str:
     text = (
-        f"taken as a whole: {step.whole}" if step.whole else f"looked into, {counted(step.phases, 'phase')}"
+        f"taken as a whole: {step.opaque_reason}"
+        if step.opaque_reason
+        else f"looked into, {counted(step.phases, 'phase')}"
     )
     return f"{text}; {_effects(model, step)}" if _has(step) else text
 
@@ -97,6 +99,6 @@ def _effects(model: Model, step: Step) -> str:
     found = effect_values(model, step)
     parts = [f"writes its input '{name}'" for name in found["writes"]]
     parts += [f"may keep the address of '{name}', alive in all of the run" for name in found["keeps"]]
-    if step.lasting:
-        parts.append(f"depends on {', '.join(step.lasting)}: keeps its place in the order")
+    if step.persistent_globals:
+        parts.append(f"depends on {', '.join(step.persistent_globals)}: keeps its place in the order")
     return "; ".join(parts)

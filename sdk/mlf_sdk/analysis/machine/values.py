@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 
-class Below(msgspec.Struct, frozen=True):
+class StackAddress(msgspec.Struct, frozen=True):
     """An address ``bytes`` below the stack pointer on entry of the function."""
 
     bytes: int
@@ -20,7 +20,7 @@ class Loaded(msgspec.Struct, frozen=True):
     address: int
 
 
-Value = int | Below | Loaded
+Value = int | StackAddress | Loaded
 
 
 def joined(one: Mapping[int, Value], other: Mapping[int, Value], *, exact: bool = False) -> dict[int, Value]:
@@ -34,6 +34,6 @@ def joined(one: Mapping[int, Value], other: Mapping[int, Value], *, exact: bool 
         found = other.get(register)
         if found == value:
             kept[register] = value
-        elif not exact and isinstance(found, Below) and isinstance(value, Below):
+        elif not exact and isinstance(found, StackAddress) and isinstance(value, StackAddress):
             kept[register] = max(found, value, key=lambda address: address.bytes)
     return kept

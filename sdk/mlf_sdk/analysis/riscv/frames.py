@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mlf_sdk.analysis.machine.calls import Call, Frame
-from mlf_sdk.analysis.machine.values import Below, Loaded, Value, joined
+from mlf_sdk.analysis.machine.values import Loaded, StackAddress, Value, joined
 from mlf_sdk.analysis.riscv.decode import A0, SCRATCH, SP, ZERO, Instruction
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _Tracer:
         self.unknown: dict[str, None] = {}
 
     def run(self) -> Frame:
-        self._reach(self.entry, 0, {SP: Below(0)})
+        self._reach(self.entry, 0, {SP: StackAddress(0)})
         while self.pending:
             at = self.pending.pop()
             self.calls.pop(at, None)
@@ -195,13 +195,13 @@ class _Tracer:
             registers[one.rd] = value
         if one.rd != SP:
             return step.depth, registers
-        if isinstance(value, Below):
+        if isinstance(value, StackAddress):
             return value.bytes, registers
         top = self.code.image.find(_STACK_TOP)
         if top is not None and value == top.address:  # start-up, and a report that needs all of the stack
-            return 0, registers | {SP: Below(0)}
+            return 0, registers | {SP: StackAddress(0)}
         self._not_known("a frame whose size is only known at run time")
-        return step.depth, registers | {SP: Below(step.depth)}
+        return step.depth, registers | {SP: StackAddress(step.depth)}
 
     def _note(self, one: Instruction, registers: Registers, value: Value | Within | None) -> None:
         """Keep the addresses that an instruction puts together, or reads and writes at."""
@@ -263,8 +263,8 @@ def _sum(value: Value | Within | None, by: Value | Within | None) -> Value | Wit
         return None
     if isinstance(value, int):
         return (value + by) & _MASK
-    if isinstance(value, Below):
-        return Below(value.bytes - _signed(by & _MASK))
+    if isinstance(value, StackAddress):
+        return StackAddress(value.bytes - _signed(by & _MASK))
     if isinstance(value, Within):
         return Within((value.address + by) & _MASK)
     return Within(by & _MASK) if by > 0xFFFF else None

@@ -14,7 +14,7 @@ import msgspec
 from capstone import arm
 
 from mlf_sdk.analysis.machine.calls import Call
-from mlf_sdk.analysis.machine.values import Below, Loaded, Value, joined
+from mlf_sdk.analysis.machine.values import Loaded, StackAddress, Value, joined
 from mlf_sdk.analysis.thumb import decode
 from mlf_sdk.analysis.thumb.decode import PC, SP, Undecoded
 from mlf_sdk.analysis.thumb.values import value_of
@@ -27,7 +27,7 @@ MAX_VISITS = 200_000
 """Instructions that are gone through in code of unknown origin, each as often as what is known changes."""
 
 _TABLE_HELPER = "__gnu_thumb1_case_"  # libgcc: jumps through the table behind its call
-_RETURN = Below(-1)  # stands for the return address
+_RETURN = StackAddress(-1)  # stands for the return address
 _MAX_GROWTH = 16  # so often the depth at one instruction may grow before it counts as unbounded
 _MAX_JOINS = 64  # so often stack addresses may move at one instruction before they count as unknown
 
@@ -307,7 +307,7 @@ class _Tracer:
             return step.depth - int(last.imm if last.type == arm.ARM_OP_IMM else memory.disp)
         if operands and operands[0].type == arm.ARM_OP_REG and operands[0].reg == SP:
             value = value_of(self.code, instruction, step.depth, step.registers)
-            if isinstance(value, Below):
+            if isinstance(value, StackAddress):
                 return value.bytes
         self._not_known("a frame whose size is only known at run time")
         return step.depth

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from capstone import arm
 
-from mlf_sdk.analysis.machine.values import Below, Loaded, Value
+from mlf_sdk.analysis.machine.values import Loaded, StackAddress, Value
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.thumb.decode import Instruction, Operand
@@ -45,12 +45,16 @@ def value_of(
         if operand.reg == arm.ARM_REG_PC:
             here = int(instruction.address + 4)
             return here & ~3 if last.type == arm.ARM_OP_IMM else here
-        return Below(depth) if operand.reg == arm.ARM_REG_SP else registers.get(operand.reg)
+        return StackAddress(depth) if operand.reg == arm.ARM_REG_SP else registers.get(operand.reg)
 
     if instruction.id == arm.ARM_INS_BFC:  # clears bits from operands[1] on: aligns where that is 0
         aligned = held(operands[0])
-        low = operands[1].imm == 0 and isinstance(aligned, Below) and last.imm < _MOST_ALIGNED_BITS
-        return Below(aligned.bytes + (1 << last.imm) - 1) if isinstance(aligned, Below) and low else None
+        low = operands[1].imm == 0 and isinstance(aligned, StackAddress) and last.imm < _MOST_ALIGNED_BITS
+        return (
+            StackAddress(aligned.bytes + (1 << last.imm) - 1)
+            if isinstance(aligned, StackAddress) and low
+            else None
+        )
     first, second = held(operands[-2]), held(last)
     if instruction.id in _MOVES and len(operands) == 2:
         return second
@@ -63,11 +67,11 @@ def _computed(operation: int, first: Value | None, second: Value | None) -> Valu
     """The result of an operation on two values, the second of them often a constant."""
     if operation == arm.ARM_INS_MVN:
         return ~second & _MASK if isinstance(second, int) else None
-    if operation in _ADDS and isinstance(first, int) and isinstance(second, Below):
+    if operation in _ADDS and isinstance(first, int) and isinstance(second, StackAddress):
         first, second = second, first
     if not isinstance(second, int):
         return None
-    if isinstance(first, Below):
+    if isinstance(first, StackAddress):
         return _moved(operation, first, second)
     if not isinstance(first, int):
         return None
@@ -80,13 +84,13 @@ def _computed(operation: int, first: Value | None, second: Value | None) -> Valu
     return results[operation] & _MASK if operation in results else None
 
 
-def _moved(operation: int, address: Below, by: int) -> Below | None:
+def _moved(operation: int, address: StackAddress, by: int) -> StackAddress | None:
     """An address on the stack with something added to it, or aligned downwards."""
     if operation in _ADDS or operation in _SUBS:
         signed = by - (1 << 32) if by >> 31 else by
-        return Below(address.bytes - signed if operation in _ADDS else address.bytes + signed)
+        return StackAddress(address.bytes - signed if operation in _ADDS else address.bytes + signed)
     mask = by if operation == arm.ARM_INS_BIC else ~by & _MASK if operation == arm.ARM_INS_AND else None
-    return Below(address.bytes + mask) if mask is not None and mask < 1 << _MOST_ALIGNED_BITS else None
+    return StackAddress(address.bytes + mask) if mask is not None and mask < 1 << _MOST_ALIGNED_BITS else None
 
 
 def _loaded(code: Code, instruction: Instruction, registers: Mapping[int, Value]) -> Value | None:

@@ -49,7 +49,8 @@ class _GraphBuilder:
             output_names=output_names(self.source, [self.table.tensors[o].size_bytes for o in outputs]),
             steps=tuple(self.steps),
             executor="graph",
-            is_analysed=self.extension is not None and all(step.whole == STATED for step in self.steps),
+            is_analysed=self.extension is not None
+            and all(step.opaque_reason == STATED for step in self.steps),
         )
 
     def _placeholder(self, index: int, node: GraphNode) -> None:

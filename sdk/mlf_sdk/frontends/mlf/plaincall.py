@@ -40,7 +40,7 @@ def stated_step(
         phases=1,
         spans=(_WHOLE,) * (len(inputs) + len(outputs)),
         workspaces=workspaces,
-        whole=STATED,
+        opaque_reason=STATED,
         layer=_layer(facts),
     )
 
@@ -53,7 +53,7 @@ def without_permissions(step: Step) -> Step:
         phases=1,
         spans=(_WHOLE,) * len(step.arguments),
         workspaces=tuple(dataclasses.replace(w, span=_WHOLE) for w in step.workspaces),
-        whole=UNPROVEN,
+        opaque_reason=UNPROVEN,
     )
 
 
