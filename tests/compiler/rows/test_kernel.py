@@ -76,6 +76,18 @@ def pooled(m: Maker) -> int:
     return m.binary("MUL", x, m.input((1, 1, 1, 8)))
 
 
+def reduced(m: Maker) -> int:
+    """The average of all pixels of a map, and a table behind it."""
+    x = m.conv(m.input((1, 9, 7, 4)), 8, (3, 3), 1, same=True)
+    x = m.pool(m.conv(x, 8, (3, 3), 1, same=True, depthwise=True), 9, largest=False)
+    return m.logistic(x)
+
+
+def largest(m: Maker) -> int:
+    """The largest value of each channel of a map of two rows."""
+    return m.pool(m.conv(m.input((1, 2, 5, 4)), 8, (3, 3), 1, same=True), 5, largest=True)
+
+
 def dilated(m: Maker) -> int:
     """Windows with gaps, of even size, and without padding."""
     x = m.conv(m.input((1, 16, 8, 4)), 4, (3, 3), 1, same=True, dilation=2)
@@ -89,7 +101,7 @@ def tall(m: Maker) -> int:
     return m.conv(m.conv(x, 8, (7, 1), 1, same=True), 4, (3, 1), 3, same=True)
 
 
-BUILDS = [pair, separable, residual, shared_slots, two_branches, pooled, dilated, tall]
+BUILDS = [pair, separable, residual, shared_slots, two_branches, pooled, reduced, largest, dilated, tall]
 
 
 def both(build: Build, folder: Path) -> tuple[bytes, Graph, Graph]:

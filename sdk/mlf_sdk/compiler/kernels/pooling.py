@@ -9,7 +9,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import DSP
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
+from mlf_sdk.compiler.kernels.kernel import Kernel, Role, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import of_windows
 from mlf_sdk.compiler.kernels.scaling import SATURATE
 from mlf_sdk.compiler.operators import Pool2D, PoolKind, Window
@@ -23,12 +23,7 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
     n, ih, iw, ch = x.shape
     _, oh, ow, _ = y.shape
     window = operator.window
-    largest = operator.function is PoolKind.MAX
-    start = "INT32_MIN" if largest else "0"
-    step = "if (v > sum) {\n                sum = v;\n            }" if largest else "sum += v;"
-    value = "sum" if largest else "(sum > 0 ? sum + count / 2 : sum - count / 2) / count"
-    low, high = operator.clamp
-    result = f"saturate({value}, {int(low)}, {int(high)})"
+    start, step, result = _steps(operator)
     near = window.dilation == (1, 1)
     row, column = ("i", "j") if near else (f"iy + i * {window.dilation[0]}", f"ix + j * {window.dilation[1]}")
     body = f"""    for (int32_t b = 0; b < {n}; ++b)
@@ -47,7 +42,7 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
         }}
     }}
 """
-    if near and x.dtype == np.int8 and not largest and ch % 4 == 0 and math.prod(window.size) <= 256:
+    if near and x.dtype == np.int8 and start == "0" and ch % 4 == 0 and math.prod(window.size) <= 256:
         start_of_channels = body.index("        for (int32_t c = 0;")
         body = body[:start_of_channels] + _average_of_four(ih, iw, ch, oh, ow, result)
     return Kernel(
@@ -56,6 +51,60 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
         body=body,
         helpers={"saturate": SATURATE},
         overlaps=of_windows(x, y, window, 0),  # a channel reads no other
+    )
+
+
+def _steps(operator: Pool2D) -> tuple[str, str, str]:
+    """C text of the start of ``sum``, of what ``v`` does to it, and of the result of ``count`` values."""
+    largest = operator.function is PoolKind.MAX
+    start = "INT32_MIN" if largest else "0"
+    step = "if (v > sum) {\n                sum = v;\n            }" if largest else "sum += v;"
+    value = "sum" if largest else "(sum > 0 ? sum + count / 2 : sum - count / 2) / count"
+    low, high = operator.clamp
+    return start, step, f"saturate({value}, {int(low)}, {int(high)})"
+
+
+def pool_rows(graph: Graph, operator: Pool2D) -> tuple[Kernel, ...]:
+    """Kernels of the rows of a map that one window covers: of the first, of those between, and of the last.
+
+    Their workspace keeps a sum, or the largest value, of each channel from row to row. There are none for floats and
+    for windows that leave a part of the map out.
+    """
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    _, ih, iw, ch = x.shape
+    window = operator.window
+    ends = zip(window.before, window.size, (ih, iw), strict=True)
+    covers = all(before >= 0 and size - before >= extent for before, size, extent in ends)
+    if y.dtype.kind == "f" or (x.shape[0], y.elements) != (1, ch) or window.dilation != (1, 1) or not covers:
+        return ()
+    start, step, result = _steps(operator)
+    begin = f"    for (int32_t c = 0; c < {ch}; ++c) {{\n        b0[c] = {start};\n    }}\n"
+    add = f"""    for (int32_t i = 0; i < {iw}; ++i)
+        for (int32_t c = 0; c < {ch}; ++c) {{
+            int32_t sum = b0[c];
+            int32_t v = x0[i * {ch} + c];
+            {step}
+            b0[c] = sum;
+        }}
+"""
+    finish = f"""    const int32_t count = {ih * iw};
+    (void)count;
+    for (int32_t c = 0; c < {ch}; ++c) {{
+        int32_t sum = b0[c];
+        y0[c] = ({c_type(y.dtype)}){result};
+    }}
+"""
+    whole = arguments(graph, operator, workspace="int32_t")
+    adding = tuple(p for p in whole if p.role is not Role.OUTPUT)
+    return tuple(
+        Kernel(
+            family=f"{operator.function.value}_pool",
+            parameters=parameters,
+            body=body,
+            helpers={"saturate": SATURATE} if parameters is whole else {},
+            workspace_bytes=4 * ch,
+        )
+        for body, parameters in ((begin + add, adding), (add, adding), (add + finish, whole))
     )
 
 

@@ -61,9 +61,10 @@ def _memory_of(graph: Graph, operator: Operator, kernels: Kernels) -> OperatorMe
         return OperatorMemory(row_workspace_bytes=None)
     firings = firings_of(graph, operator)
     tiles = row_tiles(graph, operator, firings, kernels) if firings is not None else ()
+    scratch = max((t.kernel.workspace_bytes for t in tiles), default=None)
     return OperatorMemory(
         workspace_bytes=kernel.workspace_bytes,
         overlaps=kernel.overlaps,
-        row_workspace_bytes=max(t.kernel.workspace_bytes for t in tiles) if tiles else None,
+        row_workspace_bytes=0 if firings is not None and firings.reduces and tiles else scratch,
         in_place=in_place(tiles),
     )

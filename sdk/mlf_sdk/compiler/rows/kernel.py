@@ -94,7 +94,15 @@ class _Writer:
             if value not in self.shared:
                 self.rings[value] = aligned(end) // 4
                 end = aligned(end) + rows * row_bytes(graph.values[value])
-        scratch = max(t.kernel.workspace_bytes for some in tiles for t in some)
+        self.sums: dict[int, int] = {}  # word at which those of a reduction begin, by its position
+        scratch = 0
+        for k, (one, some) in enumerate(zip(region.firings, tiles, strict=True)):
+            size = max(t.kernel.workspace_bytes for t in some)
+            if one.reduces:
+                self.sums[k] = aligned(end) // 4
+                end = aligned(end) + size
+            else:
+                scratch = max(scratch, size)
         self.scratch = aligned(end) // 4
         self.workspace_bytes = aligned(end) + scratch if scratch else end
 
@@ -198,7 +206,8 @@ class _Writer:
             if p.role is Role.CONSTANT:
                 text = f"(const {p.type} *)(p0 + {self.constants.place(kernel.constants[p.number])})"
             elif p.role is Role.WORKSPACE:
-                text = f"({p.type} *)(b0 + {self.scratch})"
+                place = self.sums.get(self.region.makers[operator.outputs[0]], self.scratch)
+                text = f"({p.type} *)(b0 + {place})"
             elif p.role is Role.OUTPUT:
                 text = self._place(operator.outputs[p.number], "row", p.type)
             else:

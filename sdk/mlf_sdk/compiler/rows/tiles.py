@@ -11,6 +11,7 @@ import msgspec
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
+from mlf_sdk.compiler.kernels.pooling import pool_rows
 from mlf_sdk.compiler.operators import AddN, Conv2D, Convert, DepthwiseConv2D, Map, Operator, Pool2D
 from mlf_sdk.compiler.rows.needs import Firings, row_bytes, rows_of
 
@@ -33,12 +34,14 @@ class RowTile(msgspec.Struct, frozen=True, kw_only=True):
 
 def row_tiles(graph: Graph, operator: Operator, firings: Firings, kernels: Kernels) -> tuple[RowTile, ...]:
     """Kernels of all firings of an operator, in their order; none where some firing has none."""
-    if firings.reduces or not isinstance(operator, Conv2D | DepthwiseConv2D | Pool2D | Map | Convert | AddN):
+    if firings.reduces:
+        return _sums(graph, operator, firings)
+    if not isinstance(operator, Conv2D | DepthwiseConv2D | Pool2D | Map | Convert | AddN):
         return ()
-    values = [graph.values[x] for x in firings.first] + list(graph.written(operator))
-    if any(
-        rows_of(v) > 1 and row_bytes(v) % max(_WORD, v.dtype.itemsize) for v in values[len(firings.first) :]
-    ):
+    outputs = [y for y in graph.written(operator) if rows_of(y) > 1]
+    if any(row_bytes(y) % max(_WORD, y.dtype.itemsize) for y in outputs):
+        return ()
+    if any(line_of(rows) is None for rows in firings.first.values()):
         return ()
     shapes = [_shape(graph, operator, firings, at) for at in range(len(firings))]
     known: dict[_Shape | None, Kernel | None] = {}
@@ -51,6 +54,14 @@ def row_tiles(graph: Graph, operator: Operator, firings: Firings, kernels: Kerne
             return ()
         found.append(RowTile(end=(found[-1].end if found else 0) + len(list(same)), kernel=kernel))
     return tuple(found)
+
+
+def _sums(graph: Graph, operator: Operator, firings: Firings) -> tuple[RowTile, ...]:
+    """Kernels of a reduction, whose workspace keeps its sums."""
+    kernels = pool_rows(graph, operator) if isinstance(operator, Pool2D) else ()
+    ends = (1, len(firings) - 1, len(firings))
+    found = [RowTile(end=end, kernel=kernel) for end, kernel in zip(ends, kernels, strict=False)]
+    return tuple(found if len(firings) > 2 else found[::2])
 
 
 def line_of(rows: list[int]) -> tuple[int, int] | None:
