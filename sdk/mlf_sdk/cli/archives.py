@@ -37,6 +37,8 @@ def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcom
 
     Example: mlf-sdk inspect digits.tar --plan --board mps3-an547
 
+    Example: mlf-sdk inspect model.tflite --chip stm32l4r5zi
+
     Example: mlf-sdk inspect app/build/app.elf
     """
     from mlf_sdk.frontends.filetype import is_elf
@@ -51,13 +53,17 @@ def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcom
         return Outcome(parts=firmware_parts(found), values=firmware_values(found))
     from mlf_sdk.pipeline.loading import compiled_sources, load_analysed
 
+    on_chip = _on_chip(request, progress)
+    request = request.replace(chip=None)
     if compiled_sources(request) and not own.plan:
         from mlf_sdk.pipeline.survey import survey_request
         from mlf_sdk.reporting.survey import survey_parts, survey_values
 
         surveyed = survey_request(request)
         return Outcome(
-            parts=survey_parts(surveyed), values=survey_values(surveyed), exit_code=0 if surveyed.ok else 1
+            parts=[*survey_parts(surveyed), *on_chip.parts],
+            values={**survey_values(surveyed), **on_chip.values},
+            exit_code=0 if surveyed.ok else 1,
         )
     from mlf_sdk.planner.layout import lay_out
     from mlf_sdk.reporting.model import model_parts, model_values
@@ -75,7 +81,20 @@ def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcom
             [*parts, *plan_parts(layout, *figures)],
             values | {"plan": plan_values(layout, *figures)},
         )
-    return Outcome(parts=parts, values=values)
+    return Outcome(parts=[*parts, *on_chip.parts], values={**values, **on_chip.values})
+
+
+def _on_chip(request: Request, progress: Progress) -> Outcome:
+    """Fit and time of the model on the chip that the request or its board's row names; else nothing."""
+    if not request.chip and not request.board:
+        return Outcome()
+    from mlf_sdk.pipeline.chips import figures_on_chip
+    from mlf_sdk.reporting.chips import chip_parts, chip_values
+
+    found = figures_on_chip(request, progress)
+    return (
+        Outcome() if found is None else Outcome(parts=chip_parts(found), values={"chip": chip_values(found)})
+    )
 
 
 def doctor(request: Request, own: Options, progress: Progress) -> Outcome:
@@ -292,7 +311,7 @@ COMMANDS = {
         source="MODEL|ARCHIVE|FIRMWARE",
         source_help="Model (.tflite, .onnx, .pt2); archive or unpacked folder; or a linked ELF file.",
         stages=frozenset({Stage.LOAD}),
-        takes=("board", "board_file", "cflags", "cmsis_nn"),
+        takes=("board", "board_file", "chip", "cflags", "cmsis_nn"),
         own=InspectOptions,
     ),
     "doctor": Command(

@@ -32,6 +32,7 @@ _COMMANDS = (
     ("inspect", "archives", "Show what an archive holds, or what a firmware was made from."),
     ("doctor", "archives", "Show which tools are missing, or what is unusual in an archive."),
     ("boards", "archives", "List the known boards."),
+    ("chips", "chips", "Show the microcontrollers that a model fits, with milliseconds of an inference."),
     ("generate", "projects", "Generate a C project, or renew one; your edits are never lost."),
     ("build", "projects", "Build a generated project with CMake and Ninja, or with west."),
     ("check", "projects", "Compare a built image with plan, budget, baseline."),

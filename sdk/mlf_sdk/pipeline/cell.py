@@ -69,6 +69,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         max_difference: over all outputs.
         accuracy: share of right classes, 0 to 1, where labels were given.
         time_s: of one inference by the clock of a real board; None where instructions are counted.
+        chip, chip_ms: microcontroller, and the estimated milliseconds of an inference on it.
         build_id: of the image that answered.
     """
 
@@ -101,6 +102,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     max_difference: float | None = None
     accuracy: float | None = None
     time_s: float | None = None
+    chip: str = ""
+    chip_ms: float | None = None
     build_id: str = ""
 
 
@@ -267,5 +270,7 @@ def _filled(cell: Cell, report: RunReport) -> Cell:
         max_difference=None if found is None else found.max_abs,
         accuracy=report.accuracy,
         time_s=report.seconds,
+        chip=report.chip.chip if report.chip is not None else "",
+        chip_ms=report.chip.ms if report.chip is not None else None,
         build_id=report.build_id,
     )

@@ -224,6 +224,15 @@ class Request(CompilerRequest):
         metavar="SECONDS",
     )
 
+    chip: str | None = option(
+        None,
+        "Microcontroller (see: mlf-sdk chips) to estimate the time of an inference on. Default: that of the "
+        "board's row.",
+        group="Target",
+        stage=Stage.JUDGE,
+        metavar="NAME",
+    )
+
     # ---- execute ----
     inputs: str | Mapping[str, Any] | None = option(
         None,

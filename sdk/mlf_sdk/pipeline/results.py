@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.judge.check import CheckReport
+from mlf_sdk.judge.chiptime import ChipTime
 from mlf_sdk.judge.compare import Comparison, StepDifference
 from mlf_sdk.judge.witnessed import NO_EVIDENCE, NOT_COMPARED, NOT_WITH_MODEL, Witnessed
 from mlf_sdk.targets.boards.row import Board
@@ -66,6 +67,7 @@ class RunReport:
         evidence: what the outputs were compared with (`mlf_sdk.judge.groups`).
         twin_evidence: the part of it that the twin is.
         witnessed: against what the model file means, by each witness.
+        chip: estimated time of an inference on the chip that was named, or is on the board; None: neither.
         first: first step whose outputs are not those of the reference, where the outputs are not.
         accuracy: share of right classes, where labels were given.
         instructions: of one inference (the median), where an emulator counts them; None elsewhere.
@@ -102,6 +104,7 @@ class RunReport:
     twin_evidence: str = ""
     witnessed: Witnessed = field(default_factory=Witnessed)
     first: StepDifference | None = None
+    chip: ChipTime | None = None
 
     @property
     def seconds(self) -> float | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import TargetError
 from mlf_sdk.judge.check import FAILED, CheckReport
+from mlf_sdk.judge.chiptime import chip_of, chip_time
 from mlf_sdk.judge.compare import StepDifference, compare_outputs
 from mlf_sdk.judge.data import Reference, accuracy
 from mlf_sdk.judge.execute import Execution, outputs_by_name
@@ -75,6 +76,7 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
     """
     project = pipeline.project(request)
     stages.check_app(project)
+    chip = chip_of(request.chip, project.target.board)
     origin = origin_of(request, project)
     batch = pipeline.batch(request)
     reference = execution.reference_of(request, project, batch.count)
@@ -132,6 +134,9 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         other_image=unknown,
         build_seconds=built.seconds,
         console=done.console,
+        chip=None
+        if chip is None
+        else chip_time(chip, project.target.board, project.model, counted.each if counted else None),
     )
 
 

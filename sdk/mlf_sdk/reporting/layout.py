@@ -30,6 +30,13 @@ def size(value: int | None) -> str:
     return "-" if value is None else f"{value:,} B"
 
 
+def figure(value: float | None) -> str:
+    """Figure with three digits that count; a dash for None."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def capacity(value: int) -> str:
     """Size of a memory in the largest unit that gives a whole number."""
     for unit, name in ((_MIB, "MiB"), (_KIB, "KiB")):

@@ -43,7 +43,14 @@ from mlf_sdk.reporting.layout import (
     table,
     verdict,
 )
-from mlf_sdk.reporting.terminal import board_text, comparison_text, note_parts, twin_text, witness_parts
+from mlf_sdk.reporting.terminal import (
+    board_text,
+    chip_time_text,
+    comparison_text,
+    note_parts,
+    twin_text,
+    witness_parts,
+)
 
 _FUNCTIONS_SHOWN = 20
 _NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it
@@ -197,6 +204,8 @@ def _run_text(report: RunReport) -> str:
         said.append(f"{report.seconds * 1e3:,.3g} ms{each}")
     elif report.ticks:  # of an emulated clock, whose rate is not known
         said.append(f"{report.ticks // report.inferences:,} ticks{each}")
+    if report.chip is not None:
+        said.append(chip_time_text(report.chip))
     if report.accuracy is not None:
         said.append(f"accuracy {report.accuracy:.4f}")
     return ", ".join(said)

@@ -14,7 +14,7 @@ import msgspec
 from mlf_sdk.errors import command_text
 from mlf_sdk.judge.check import PROVEN
 from mlf_sdk.pipeline.cell import NOT_HERE
-from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table, verdict
+from mlf_sdk.reporting.layout import Parts, counted, figure, line, lines, number, table, verdict
 from mlf_sdk.reporting.proof import ProofTable
 from mlf_sdk.sweep.api import CellStatus, SweepStatus
 from mlf_sdk.sweep.diff import Difference, SweepDifference
@@ -22,7 +22,7 @@ from mlf_sdk.sweep.journal import ASIDE, LOST
 from mlf_sdk.sweep.results import SweepResult, SweepRow, values_of
 
 _MOST_ROWS = 40
-_SHOWN = ("flash_bytes", "ram_bytes", "stack_bound_bytes", "instructions")
+_SHOWN = ("flash_bytes", "ram_bytes", "stack_bound_bytes", "instructions", "chip_ms")
 _LOG_LINES = 40
 
 
@@ -53,7 +53,7 @@ def _cells(found: SweepResult, rows: Sequence[SweepRow]) -> Any:  # noqa: ANN401
         [
             *(row.labels[axis] for axis in axes),
             row.verdict,
-            *(number(_whole(row.figures.get(name))) for name in shown),
+            *(_figure(name, row.figures.get(name)) for name in shown),
             row.name[:8],
         ]
         for row in rows
@@ -61,8 +61,10 @@ def _cells(found: SweepResult, rows: Sequence[SweepRow]) -> Any:  # noqa: ANN401
     return table(heads, cells)
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+def _figure(name: str, value: float | None) -> str:
+    if name.endswith("_ms"):
+        return figure(value)
+    return number(None if value is None else int(value))
 
 
 def _name(row: SweepRow) -> str:

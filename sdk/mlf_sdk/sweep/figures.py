@@ -18,6 +18,7 @@ FIGURES: Mapping[str, str] = {
     "stack_reserved_bytes": "stack_bytes",
     "instructions": "instructions",
     "inference_s": "time_s",
+    "chip_ms": "chip_ms",
     "accuracy_share": "accuracy",
     "differing_elements": "differing",
     "max_difference": "max_difference",
@@ -32,6 +33,7 @@ SMALLER_IS_BETTER = (
     "stack_measured_bytes",
     "instructions",
     "inference_s",
+    "chip_ms",
     "differing_elements",
 )
 GREATER_IS_BETTER = ("accuracy_share",)

@@ -17,6 +17,7 @@ from mlf_sdk.reporting.layout import counted, executor_text, number, params_text
 from mlf_sdk.reporting.proof import check_faults, run_rows, unproven_text
 from mlf_sdk.reporting.terminal import (
     board_text,
+    chip_time_text,
     comparison_text,
     twin_text,
     witness_comparisons,
@@ -98,6 +99,8 @@ def _facts(found: Findings) -> tuple[Fact, ...]:
         *io,
         Fact(label="parameters", text=params_text(model.params_bytes)),
     ]
+    if found.run is not None and found.run.chip is not None:
+        facts.append(Fact(label="on a chip", text=chip_time_text(found.run.chip)))
     facts += [Fact(label="compiler", text=text) for text in found.firmware.toolchain]
     if others:
         facts.append(Fact(label="others", text=f"also in the image: {', '.join(others)}"))

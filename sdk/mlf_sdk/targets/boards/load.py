@@ -79,7 +79,25 @@ def find_board(name: str, extra_file: str | Path | None = None) -> Board:
     rows = load_boards(extra_file)
     if name in rows:
         return rows[name]
-    raise InputError(f"there is no board '{name}'", where="--board", hint=name_hint(name, rows))
+    raise InputError(f"there is no board '{name}'", where="--board", hint=_hint(name, rows))
+
+
+def _hint(name: str, rows: Mapping[str, Board]) -> str:
+    """Ways to a board that has no row: one that is close, or, of a chip or a board of Zephyr, what to do."""
+    from mlf_sdk.targets.chips.load import chips_named
+
+    chips = chips_named(name)
+    if not chips:
+        more = " Your own: --board-file FILE; of Zephyr: --platform zephyr; chips: mlf-sdk chips."
+        return name_hint(name, rows) + more
+    boards = [board for chip in chips for board in chip.zephyr_boards]
+    is_board = name.lower() in {board.partition("/")[0] for board in boards}
+    what = "Zephyr has this board" if is_board else f"It is a chip ({chips[0].name}): see mlf-sdk chips"
+    of = name.lower() if is_board or not boards else boards[0]
+    return (
+        f"{what}. On Zephyr: --platform zephyr --board {of}; on bare metal: --board-file FILE with a row "
+        "of your own (docs/howto-board.md)."
+    )
 
 
 def load_board(path: Path) -> Board:

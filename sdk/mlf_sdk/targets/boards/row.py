@@ -161,6 +161,7 @@ class Board(_Row, frozen=True, kw_only=True):
         caches: start-up switches instruction and data cache on.
         stack_bytes: what is reserved for the stack, a multiple of 8.
         memories: the first flash and the first RAM hold all that names no other memory.
+        chip: microcontroller on the board, by a name of ``mlf-sdk chips``; empty: none is stated.
         sources: C, assembler and header files that lie beside the row's file and belong to the board,
             e.g. an own UART driver (``crt/include/mlf/mlf_platform.h`` says what it has).
     """
@@ -175,6 +176,7 @@ class Board(_Row, frozen=True, kw_only=True):
     dsp: bool = False
     caches: bool = False
     clock_hz: Annotated[int, Meta(ge=0, le=0xFFFFFFFF)] = 0
+    chip: Annotated[str, Meta(pattern=r"\A[a-z0-9_]{0,40}\Z")] = ""
     stack_bytes: Annotated[int, Meta(ge=512, le=1 << 28, multiple_of=8)] = 4096
     memories: tuple[Memory, ...] = ()
     sources: tuple[SourceName, ...] = ()

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the cost models of ``board_templates/costs``: ``python docs/layer_costs.py --keep FOLDER MODEL...``.
+
+Each model is compiled for each core, and each of its layers counted on an emulated board: instructions, and
+cycles by the timing of the core. For each family of kernels, costs are then a sum of three terms that are
+not negative and keep the relative error small: for each multiply-accumulate, for each element of the
+output, and for each call. A model's error is that of its own cost where the terms come from the other
+models. Measurements are kept in the folder of --keep, for another fit; rows list the models by the names of
+their files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.compiler.cores import Core, cores
+from mlf_sdk.judge.memorymap import Contents, memory_maps
+from mlf_sdk.pipeline.options import ProfileOptions
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.profile import profile_request
+from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.tune import measuring_request
+
+ROOT = Path(__file__).resolve().parents[1]
+COSTS = ROOT / "board_templates" / "costs"
+_OF_MODEL = ("kernels", "tables")
+_NOT_RUNTIME = (*_OF_MODEL, "params", "server", "statics", "data", "bss", "stack", "arena")
+_SERVES = {"cortex-m55": ("cortex-m85",), "cortex-m3": ("cortex-m33+nodsp",)}  # by analogy
+_LEAST = 100  # instructions of a kernel that is worth a coefficient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A layer that was counted."""
+
+    kernel: str
+    macs: int
+    elements: int
+    instructions: int
+    cycles: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A model on a core: its layers, and what its image holds.
+
+    Attributes:
+        functions: kernels that differ.
+        kernel_bytes: of their code and of the tables that call them.
+        runtime_bytes: flash beside kernels, parameters and the server.
+    """
+
+    model: str
+    core: str
+    total: int
+    cycles: int | None
+    functions: int
+    kernel_bytes: int
+    runtime_bytes: int
+    samples: tuple[Sample, ...]
+
+
+def measure(path: Path, core: Core) -> Measured:
+    """Count the layers of a model on the emulated board of a core."""
+    base = Request(source=(str(path),), core=core.name)
+    with measuring_request(base) as counting:
+        pipeline = Pipeline()
+        request = counting.replace(core=None, trace=False)
+        found = profile_request(request, ProfileOptions(), pipeline)
+        project = pipeline.project(request)
+        image = read_image(pipeline.build(request).elf)
+        pipeline.close()
+    board = project.target.board
+    maps = memory_maps(Contents(project.lock, image), image, board.regions)
+    parts = [part for one in maps if one.name == board.flash.name for part in one.parts]
+    kernels = sum(part.size_bytes for part in parts if part.kind in _OF_MODEL)
+    runtime = sum(part.size_bytes for part in parts if part.kind not in _NOT_RUNTIME)
+    samples = []
+    for step, locked in zip(found.steps, project.model.steps, strict=True):
+        if step.layer is None:
+            continue
+        elements = sum(math.prod(project.model.tensors[i].shape) for i in locked.outputs)
+        samples.append(
+            Sample(
+                kernel=step.layer.kernel,
+                macs=step.layer.macs,
+                elements=elements,
+                instructions=step.cost,
+                cycles=step.cycles,
+            )
+        )
+    return Measured(
+        model=path.stem,
+        core=core.name,
+        total=found.total,
+        cycles=found.cycles.cycles if found.cycles else None,
+        functions=len({step.symbol for step in project.model.steps}),
+        kernel_bytes=kernels,
+        runtime_bytes=runtime,
+        samples=tuple(samples),
+    )
+
+
+def kept(path: Path, core: Core, folder: Path) -> Measured:
+    """The measurement of a model on a core, from the folder where it is there."""
+    file = folder / f"{core.name}-{path.stem}.json"
+    if file.is_file():
+        values = json.loads(file.read_text(encoding="utf-8"))
+        return Measured(**{**values, "samples": tuple(Sample(**one) for one in values["samples"])})
+    sys.stderr.write(f"{path.stem} on {core.name}\n")
+    found = measure(path, core)
+    file.write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
+    return found
+
+
+# ---- the fit ----
+
+Terms = tuple[float, float, float]
+
+
+def fit(samples: Sequence[Sample], what: str) -> Terms:
+    """Terms of a cost (a MAC, an element, a call) that keep the relative error small, none negative."""
+    points = [(s.macs, s.elements, 1.0, getattr(s, what)) for s in samples if getattr(s, what)]
+    if not points:
+        return 0.0, 0.0, 0.0
+    table = np.array([[m / c, e / c, one / c] for m, e, one, c in points])
+    best, terms = math.inf, (0.0, 0.0, 0.0)
+    for count in (1, 2, 3):
+        for columns in itertools.combinations(range(3), count):
+            chosen = table[:, columns]
+            if not chosen.any(axis=0).all():
+                continue
+            found = np.linalg.lstsq(chosen, np.ones(len(points)), rcond=None)[0]
+            error = float(np.abs(chosen @ found - 1).sum())
+            if (found >= 0).all() and error < best - 1e-9:
+                best = error
+                values = dict(zip(columns, map(float, found), strict=True))
+                terms = values.get(0, 0.0), values.get(1, 0.0), values.get(2, 0.0)
+    return terms
+
+
+def cost(terms: Terms, sample: Sample) -> float:
+    """Cost of a layer by the terms of its kernel."""
+    return terms[0] * sample.macs + terms[1] * sample.elements + terms[2]
+
+
+def by_kernel(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    """Samples by the family of their kernel; '' holds all."""
+    found: dict[str, list[Sample]] = {"": []}
+    for sample in samples:
+        if sample.instructions >= _LEAST:
+            found.setdefault(sample.kernel, []).append(sample)
+            found[""].append(sample)
+    return found
+
+
+def errors(measured: Sequence[Measured], what: str) -> dict[str, float]:
+    """Relative error of each model's cost, with the coefficients of the others."""
+    found = {}
+    for left in measured:
+        others = by_kernel(s for m in measured if m is not left for s in m.samples)
+        terms = {kernel: fit(samples, what) for kernel, samples in others.items()}
+        real = sum(getattr(s, what) or 0 for s in left.samples)
+        estimate = sum(cost(terms.get(s.kernel, terms[""]), s) for s in left.samples)
+        if real:
+            found[left.model] = estimate / real - 1
+    return found
+
+
+def row_text(core: str, measured: Sequence[Measured]) -> str:
+    """TOML of a core's cost model."""
+    samples = by_kernel(s for m in measured for s in m.samples)
+    timed = all(m.cycles is not None for m in measured)
+    what = "cycles" if timed else "instructions"
+    left_out = errors(measured, what)
+    lines = [
+        "# SPDX-License-Identifier: Apache-2.0",
+        "# Written by docs/layer_costs.py: terms for each MAC, element of the output, and call.",
+        f'core = "{core}"',
+        f"analogous = {json.dumps(_SERVES.get(core, ()))}",
+        f"runtime_bytes = {round(median(m.runtime_bytes for m in measured))}",
+        f"kernel_bytes = {round(median(m.kernel_bytes / m.functions for m in measured))}",
+        "",
+        f"[error] # of {what} of a whole model, estimated from the other models",
+        *(f'"{model}" = {error:.3f}' for model, error in sorted(left_out.items())),
+    ]
+    for kernel, found in sorted(samples.items()):
+        lines += ["", "[[kernels]]", f'kernel = "{kernel}"', f"samples = {len(found)}"]
+        lines += [f"instructions = {_terms(fit(found, 'instructions'))}"]
+        lines += [f"cycles = {_terms(fit(found, 'cycles'))}"] if timed else []
+    return "\n".join(lines) + "\n"
+
+
+def _terms(terms: Terms) -> str:
+    return "[" + ", ".join(f"{value:.4g}" for value in terms) + "]"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, fit, and write the rows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--keep", type=Path, required=True, help="folder of measurements")
+    chosen = parser.parse_args(arguments)
+    chosen.keep.mkdir(parents=True, exist_ok=True)
+    COSTS.mkdir(exist_ok=True)
+    for core in cores().values():
+        if core.counted_on:
+            measured = [kept(path, core, chosen.keep) for path in chosen.models]
+            (COSTS / f"{core.name}.toml").write_text(row_text(core.name, measured), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
