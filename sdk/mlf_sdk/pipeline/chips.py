@@ -13,7 +13,7 @@ import msgspec
 
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.keep import compiler_digest
+from mlf_sdk.frontends.compiled import compiler_digest
 from mlf_sdk.judge.chiptime import chip_of
 from mlf_sdk.judge.estimate import CostModel, LayerWork, ModelEstimate, cost_models, estimate, layers_of
 from mlf_sdk.pipeline.chipoptions import ChipsOptions

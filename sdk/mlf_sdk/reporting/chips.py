@@ -9,8 +9,18 @@ import msgspec
 
 from mlf_sdk.judge.chiptime import DOCUMENT, ChipTime
 from mlf_sdk.pipeline.chips import STACK_BYTES, ChipChoice, ChipFigures, Needs
-from mlf_sdk.reporting.layout import Parts, capacity, counted, figure, line, lines, number, size, table
-from mlf_sdk.reporting.terminal import chip_time_text
+from mlf_sdk.reporting.layout import (
+    Parts,
+    capacity,
+    chip_time_text,
+    counted,
+    figure,
+    line,
+    lines,
+    number,
+    size,
+    table,
+)
 from mlf_sdk.targets.chips.row import Chip
 
 

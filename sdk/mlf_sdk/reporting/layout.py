@@ -10,6 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from mlf_sdk.judge.chiptime import DOCUMENT, ChipTime
+
 Parts = list[RenderableType]
 Cell = str | Text
 
@@ -35,6 +37,14 @@ def figure(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def chip_time_text(time: ChipTime) -> str:
+    """Time of an inference on a chip: ``~41 ms at 80 MHz, STM32L4R5XI, estimate, see docs/estimates.md``."""
+    name = time.chip.upper()
+    if time.ms is None:
+        return f"{name}: {time.why}"
+    return f"~{figure(time.ms)} ms at {time.clock_hz / 1e6:g} MHz, {name}, estimate, see {DOCUMENT}"
 
 
 def capacity(value: int) -> str:

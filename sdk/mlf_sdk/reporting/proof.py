@@ -32,6 +32,7 @@ from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.reporting.layout import (
     Cell,
     Parts,
+    chip_time_text,
     counted,
     executor_text,
     fits_label,
@@ -43,14 +44,7 @@ from mlf_sdk.reporting.layout import (
     table,
     verdict,
 )
-from mlf_sdk.reporting.terminal import (
-    board_text,
-    chip_time_text,
-    comparison_text,
-    note_parts,
-    twin_text,
-    witness_parts,
-)
+from mlf_sdk.reporting.terminal import board_text, comparison_text, note_parts, twin_text, witness_parts
 
 _FUNCTIONS_SHOWN = 20
 _NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import command_text
-from mlf_sdk.judge.chiptime import DOCUMENT
 from mlf_sdk.judge.witnessed import BOARD_APART
 from mlf_sdk.reporting.layout import (
     Parts,
     arena_text,
     capacity,
     counted,
-    figure,
     line,
     lines,
     params_text,
@@ -26,7 +24,6 @@ from mlf_sdk.reporting.layout import (
 from mlf_sdk.targets.boards.row import Board
 
 if TYPE_CHECKING:
-    from mlf_sdk.judge.chiptime import ChipTime
     from mlf_sdk.judge.compare import Comparison
     from mlf_sdk.judge.witnessed import Witnessed, WitnessResult
     from mlf_sdk.pipeline.api import GeneratedProject
@@ -56,14 +53,6 @@ def board_text(board: Board, *, emulated: bool = True) -> str:
         return board.title
     memories = f"{capacity(board.flash.size_bytes)} flash, {capacity(board.ram.size_bytes)} RAM"
     return f"{board.title}, {memories}" + (" (QEMU)" if board.qemu and emulated else "")
-
-
-def chip_time_text(time: ChipTime) -> str:
-    """Time of an inference on a chip: ``~41 ms at 80 MHz, STM32L4R5XI, estimate, see docs/estimates.md``."""
-    name = time.chip.upper()
-    if time.ms is None:
-        return f"{name}: {time.why}"
-    return f"~{figure(time.ms)} ms at {time.clock_hz / 1e6:g} MHz, {name}, estimate, see {DOCUMENT}"
 
 
 def boards_parts(boards: Sequence[Board]) -> Parts:

@@ -13,11 +13,10 @@ from mlf_sdk.reporting.html.arenadata import arena_of
 from mlf_sdk.reporting.html.data import Fact, Inference, Report, StepRow, Verdict
 from mlf_sdk.reporting.html.flowdata import flow_of
 from mlf_sdk.reporting.html.names import step_labels
-from mlf_sdk.reporting.layout import counted, executor_text, number, params_text, size
+from mlf_sdk.reporting.layout import chip_time_text, counted, executor_text, number, params_text, size
 from mlf_sdk.reporting.proof import check_faults, run_rows, unproven_text
 from mlf_sdk.reporting.terminal import (
     board_text,
-    chip_time_text,
     comparison_text,
     twin_text,
     witness_comparisons,
