@@ -67,7 +67,7 @@ def test_functions_that_nothing_defines(tmp_path: Path, needs_arm: None) -> None
         ("m4", "mps2-an385", "code for ARMv7E-M"),
         ("m4", "mps2-an521", "the board has no FPU"),
         ("m3", "mps2-an386", "integer registers"),
-        ("m4", "host", "machine code for Arm"),
+        ("m4", "host", "machine code for ARM"),
     ],
 )
 def test_cores(tmp_path: Path, needs_arm: None, core: str, board: str, what: str) -> None:
