@@ -82,7 +82,7 @@ def compare(
     ]
     best = improve(closed)
     traced = trace(best, [given])
-    if not _rounds_real_numbers(open_):
+    if not _rounds_real_numbers(best):
         for value, got, wanted in zip(n.results, outputs_of(best, traced), as_read, strict=False):
             says = difference(got, wanted)
             found.faults += [f"{name}: without points: {value.name}: {says}"] * bool(says)

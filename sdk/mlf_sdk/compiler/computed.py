@@ -112,3 +112,24 @@ class TopK(Operator):
 
     axis: int
     smallest: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetectionPostProcess(Operator):
+    """Boxes of a detector by fast non-maximum suppression, with one class each.
+
+    Inputs: encodings (1, N, 4) of centre y and x, height and width; scores (1, N, classes); anchors (N, 4).
+    Outputs: corners (1, D, 4) as ymin, xmin, ymax, xmax; classes (1, D); scores (1, D); their number (1,).
+    What no box fills is 0.
+
+    Attributes:
+        scales: of the four encodings.
+        classes: that are chosen from; one more score in front of them is that of the background.
+        least_score: boxes with less are left out.
+        most_overlap: intersection over union with a better box, above which a box is left out.
+    """
+
+    scales: tuple[float, float, float, float]
+    classes: int
+    least_score: float
+    most_overlap: float

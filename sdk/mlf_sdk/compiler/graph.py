@@ -80,6 +80,11 @@ class Value:
         return self.quantisation.zero_point[0] if self.quantisation else 0
 
 
+def all_values(x: Value) -> Array:
+    """The 256 stored values of ``x``, in the order of their unsigned bytes."""
+    return np.arange(256, dtype=np.uint8).view(x.dtype)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """A value that lives from one run to the next, with its initial content."""

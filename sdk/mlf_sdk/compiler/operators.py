@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -178,7 +178,7 @@ class Rounding(enum.Enum):
 
     TFLM = "tflm"  # as its reference kernel of the operator does, bit for bit
     CONCATENATION = "concatenation"  # as TensorFlow Lite's CONCATENATION rescales bytes
-    NEAREST_EVEN = "nearest even"  # each step in single precision, the quotient by the scale halves to even
+    NEAREST_EVEN = "nearest even"  # the quotient by the scale, in single precision, halves to even
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +200,17 @@ class Convert(Operator):
     """Change of quantisation or type: QUANTIZE, DEQUANTIZE and CAST."""
 
     rounding: Rounding = Rounding.TFLM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table(Operator):
+    """Any function of one byte whose results are bytes.
+
+    Attributes:
+        results: for each stored value, in the order of unsigned bytes.
+    """
+
+    results: Array = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,27 +300,6 @@ class Custom(Operator):
     declaration: str
     options: bytes
     source: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetectionPostProcess(Operator):
-    """Boxes of a detector by fast non-maximum suppression, with one class each.
-
-    Inputs: encodings (1, N, 4) of centre y and x, height and width; scores (1, N, classes); anchors (N, 4).
-    Outputs: corners (1, D, 4) as ymin, xmin, ymax, xmax; classes (1, D); scores (1, D); their number (1,).
-    What no box fills is 0.
-
-    Attributes:
-        scales: of the four encodings.
-        classes: that are chosen from; one more score in front of them is that of the background.
-        least_score: boxes with less are left out.
-        most_overlap: intersection over union with a better box, above which a box is left out.
-    """
-
-    scales: tuple[float, float, float, float]
-    classes: int
-    least_score: float
-    most_overlap: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

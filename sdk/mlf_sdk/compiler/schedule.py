@@ -45,6 +45,7 @@ KERNELS: Final[Makers] = {
     "FullyConnected": ("dense:dense", "general:fully_connected"),
     "Pool2D": ("pooling:pool_2d",),
     "Convert": ("elementwise:table", "elementwise:convert"),
+    "Table": ("elementwise:table",),
     "Softmax": ("softmax:softmax",),
     "Svdf": ("svdf:svdf",),
     "Lstm": ("lstm:lstm",),

@@ -7,10 +7,10 @@ needs no list of them in order.
 
 from __future__ import annotations
 
+from mlf_sdk.compiler.computed import DetectionPostProcess
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.floats.functions import EXP, number
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, operands
-from mlf_sdk.compiler.operators import DetectionPostProcess
 
 
 def detection_post_process(graph: Graph, operator: DetectionPostProcess) -> Kernel:

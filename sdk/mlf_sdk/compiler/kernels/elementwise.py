@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.graph import Graph, Value, all_values
 from mlf_sdk.compiler.kernels.add_int8 import linear_sum
 from mlf_sdk.compiler.kernels.fixed import QUOTIENT, WIDE_FUNCTIONS
 from mlf_sdk.compiler.kernels.floats.functions import literal, number
@@ -22,9 +22,8 @@ from mlf_sdk.compiler.kernels.scaling import (
     scaled,
     type_limits,
 )
-from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Operator, Rounding
+from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Operator, Rounding, Table
 from mlf_sdk.compiler.reference import evaluate
-from mlf_sdk.compiler.reference.bytes import all_values
 from mlf_sdk.compiler.reference.wide import WIDE, argument_of, sigmoid_table
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import (
@@ -40,10 +39,12 @@ from mlf_sdk.compiler.scales import (
 )
 
 
-def table(graph: Graph, operator: Map | Convert) -> Kernel | None:
+def table(graph: Graph, operator: Map | Convert | Table) -> Kernel | None:
     """Any function of one byte whose results are bytes, by its 256 results; None for others."""
     x, y = graph.read(operator)[0], graph.written(operator)[0]
-    if not _is_byte_function(graph, operator) or operator.rounding is None or _only_sign(x, y, operator):
+    if not isinstance(operator, Table) and (
+        not _is_byte_function(graph, operator) or operator.rounding is None or _only_sign(x, y, operator)
+    ):
         return None
     (results,) = evaluate(graph, operator, [all_values(x)], [])
     constants = (results.astype(y.dtype),)

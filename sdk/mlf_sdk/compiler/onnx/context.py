@@ -94,10 +94,8 @@ class Context(GraphBuilder):
         found.base = tensor.base or tensor
         if tensor.stored is not None:
             found.stored, found.base = self.reshaped("", tensor.stored, shape), None
-            found.chain = tensor.chain
         if tensor.signed is not None and tensor.plain is None:
             found.signed, found.base = self.reshaped("", tensor.signed, shape), None
-        found.limits = tensor.limits
         return self.bind(name, found)
 
     # Values
@@ -142,22 +140,15 @@ class Context(GraphBuilder):
     # Quantised tensors
 
     def dequantise(self, tensor: Tensor, *, last: bool) -> Value:
-        """Real numbers of stored ones, after the functions that are still to be applied."""
+        """Real numbers of stored ones."""
         if tensor.stored is None:
             raise AssertionError(f"'{tensor.name}' is not stored")
         if tensor.stored.data is not None:
             data = dequantised(tensor.stored)
-            data = to_last(data) if last else data
-            value = self.add(tensor.name, FLOAT32, data.shape, None, data)
-        else:
-            x = self.last(tensor.stored) if last else self.value(tensor.stored)
-            value = self.add(tensor.name, FLOAT32, x.shape)
-            self.emit(Convert(**self.common("DequantizeLinear", [x], value)))
-        for function, parameters in tensor.chain:
-            found = self.add(tensor.name, FLOAT32, value.shape)
-            call = Call.of(function, 1, parameters)
-            self.emit(Map(**self.common(function, [value], found), expression=call))
-            value = found
+            return self.add_constant(tensor.name, to_last(data) if last else data)
+        x = self.last(tensor.stored) if last else self.value(tensor.stored)
+        value = self.add(tensor.name, FLOAT32, x.shape)
+        self.emit(Convert(**self.common("DequantizeLinear", [x], value)))
         return value
 
     def unsign(self, tensor: Tensor) -> Value:

@@ -7,10 +7,9 @@ from typing import Final
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import INT8
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.stored import requantised, target
+from mlf_sdk.compiler.onnx.stored import is_stored
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, last_axis
 from mlf_sdk.compiler.operators import Move
 from mlf_sdk.ir.tensor import Quantisation
@@ -29,26 +28,20 @@ def concat(context: Context, node: Node) -> None:
             refuse(f"operands {', '.join(str(t.shape) for t in tensors)} don't fit")
     shape = list(tensors[0].shape)
     shape[axis] = sum(t.shape[axis] for t in tensors)
-    wanted = _common(context, node, tensors)
-    if wanted is None:
+    quantisation = _common(tensors)
+    if quantisation is None:
         _joined(context, node, tensors, axis, tuple(shape), node.name, None)
         return
-    parts = [requantised(context, t, wanted, t.name) for t in tensors]
-    stored = _joined(context, node, parts, axis, tuple(shape), "", wanted)
+    parts = [t.stored for t in tensors if t.stored is not None]
+    stored = _joined(context, node, parts, axis, tuple(shape), "", quantisation)
     context.bind(node.name, Tensor(name=node.name, dtype=tensors[0].dtype, shape=tuple(shape), stored=stored))
 
 
-def _common(context: Context, node: Node, tensors: list[Tensor]) -> Quantisation | None:
-    """Quantisation in which dequantised tensors are joined; None for real ones."""
-    stored = [t.stored for t in tensors if t.stored is not None and t.is_pending and t.stored.dtype == INT8]
-    quantisations = [s.quantisation for s in stored if s.quantisation and s.quantisation.axis is None]
-    if len(quantisations) < len(tensors):
-        return None
-    found = target(context, node)
-    if found is not None:
-        return found.quantisation
-    same = all(q == quantisations[0] for q in quantisations) and not any(t.chain for t in tensors)
-    return quantisations[0] if same else None
+def _common(tensors: list[Tensor]) -> Quantisation | None:
+    """Quantisation that all tensors are stored in; None for real ones."""
+    first = tensors[0].stored.quantisation if tensors[0].stored else None
+    same = is_stored(*tensors) and all(t.stored and t.stored.quantisation == first for t in tensors)
+    return first if same and first is not None and first.axis is None else None
 
 
 def _joined(
@@ -108,8 +101,7 @@ def _cut(context: Context, node: Node, x: Tensor, name: str, axis: int, first: i
         build(x, name)
         return
     moved = build(x.stored, "")
-    moved.limits = x.stored.limits
-    context.bind(name, Tensor(name=name, dtype=x.dtype, shape=moved.shape, stored=moved, chain=x.chain))
+    context.bind(name, Tensor(name=name, dtype=x.dtype, shape=moved.shape, stored=moved))
 
 
 BUILDERS: Final = {"Concat": concat, "Split": split}

@@ -26,15 +26,13 @@ def carried(context: Context, node: Node, x: Tensor, build: Build) -> None:
     """Move the integers of a dequantised tensor instead of its real numbers."""
     if x.signed is not None and x.plain is None:
         signed = build(x.signed, "")
-        signed.limits = x.signed.limits
         context.bind(node.name, Tensor(name=node.name, dtype=x.dtype, shape=signed.shape, signed=signed))
         return
     if x.stored is None or not x.is_pending:
         build(x, node.name)
         return
     result = build(x.stored, "")
-    result.limits = x.stored.limits
-    found = Tensor(name=node.name, dtype=x.dtype, shape=result.shape, stored=result, chain=x.chain)
+    found = Tensor(name=node.name, dtype=x.dtype, shape=result.shape, stored=result)
     context.bind(node.name, found)
 
 
@@ -52,7 +50,7 @@ def _stored_value(quantisation: Quantisation, real: float) -> int:
 def _keeps_value(context: Context, node: Node, x: Tensor, real: float) -> bool:
     """True where a value of a dequantised tensor can be stored as its integers are, without any loss."""
     q = x.stored.quantisation if x.stored is not None else None
-    if x.chain or q is None or q.axis is not None:
+    if q is None or q.axis is not None:
         return False
     wanted = target(context, node)
     stored = np.float32(_stored_value(q, real) - q.zero_point[0]) * np.float32(q.scale[0])

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32, Value
+from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, clip_limits, is_stored, layer_output, target
@@ -91,12 +91,7 @@ def elementwise(
     name: str | None = None,
 ) -> Tensor:
     """Add a function of the elements at one place of all tensors."""
-    first = tensors[0]
     name = node.name if name is None else name
-    if len(tensors) == 1 and first.is_pending and dtype is None:
-        chain = (*first.chain, (function, parameters))
-        found = Tensor(name=name, dtype=FLOAT32, shape=first.shape, stored=first.stored, chain=chain)
-        return context.bind(name, found)
     shape = broadcast_shape(tensors)
     values, last = operands(context, tensors, shape)
     tensor, y = context.output(name, tensors[-1].dtype if dtype is None else dtype, shape, last=last)

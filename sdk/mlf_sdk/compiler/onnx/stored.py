@@ -20,8 +20,8 @@ from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, UINT8, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor, last_shape
-from mlf_sdk.compiler.operators import Array, Call, Convert, Expression, Map, Rounding
-from mlf_sdk.compiler.reference.maps import rounded_to_even
+from mlf_sdk.compiler.operators import Array, Convert, Rounding
+from mlf_sdk.compiler.reference.maps import nearest_even
 from mlf_sdk.ir.tensor import Quantisation
 
 _LIMITING: Final = ("Relu", "Clip")
@@ -78,9 +78,7 @@ def dequantize_linear(context: Context, node: Node) -> None:
     x = node.input()
     axis = int(node.attribute("axis", 1))
     quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
-    stored = dataclasses.replace(
-        context.sign(x), quantisation=quantisation, stored=None, chain=(), signed=None
-    )
+    stored = dataclasses.replace(context.sign(x), quantisation=quantisation, stored=None, signed=None)
     for value in (stored.plain, stored.last):
         if value is not None:
             retag(context, value, quantisation)
@@ -96,54 +94,22 @@ def retag(context: Context, value: Value, quantisation: Quantisation) -> None:
 
 
 def quantize_linear(context: Context, node: Node) -> None:
-    """QuantizeLinear: a table where the input is stored already, else a division."""
+    """QuantizeLinear: a division; `compose_tables` makes one table of what lies behind a DequantizeLinear."""
     x = node.input()
     axis = int(node.attribute("axis", 1))
     quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
     unsigned = node.input(2).dtype == np.uint8 if node.has(2) else True
-    if x.is_pending:
-        stored = requantised(context, x, quantisation, node.name)
-    else:
-        last = x.is_last
-        given = context.last(x) if last else context.value(x)
-        value = context.add(node.name, INT8, given.shape, quantisation)
+    last = x.is_last and x.known is None
+    given = context.last(x) if last else context.value(x)
+    value = context.add(node.name, INT8, given.shape, quantisation)
+    stored = Tensor.of_value(value, x.shape, last=last)
+    if x.known is None:
         context.emit(Convert(**node.common([given], value), rounding=Rounding.NEAREST_EVEN))
-        stored = Tensor.of_value(value, x.shape, last=last)
+    else:
+        stored.data, stored.plain = nearest_even(value, x.known), None
     if unsigned:
         stored = Tensor(name=node.name, dtype=np.dtype(np.uint8), shape=x.shape, signed=stored)
     context.bind(node.name, stored)
-
-
-def requantised(context: Context, x: Tensor, quantisation: Quantisation, name: str) -> Tensor:
-    """Integers of a dequantised tensor in another quantisation, after the functions in between."""
-    stored = x.stored
-    if stored is None or stored.quantisation is None:
-        raise AssertionError(f"'{x.name}' is not stored")
-    numbers = np.arange(-128, 128, dtype=np.int8)
-    expression: Expression = 0
-    for function, parameters in x.chain:
-        expression = Call(function, (expression,), parameters)
-    before, after = (
-        Value(id=-1, name=name, dtype=INT8, shape=(256,), quantisation=q)
-        for q in (stored.quantisation, quantisation)
-    )
-    result = rounded_to_even(expression, [before], after, [numbers])
-    low, high = stored.limits
-    reached = slice(low + 128, high + 129)
-    if (result[reached] == numbers[reached]).all() and quantisation == stored.quantisation:
-        return stored
-    limits = (int(result[reached].min()), int(result[reached].max()))
-    if stored.data is not None:
-        data = result[stored.data.astype(np.int64) + 128]
-        return Tensor(
-            name=name, dtype=INT8, shape=x.shape, quantisation=quantisation, limits=limits, data=data
-        )
-    last = stored.is_last
-    given = context.last(stored) if last else context.value(stored)
-    value = context.add(name, INT8, given.shape, quantisation)
-    fields = {**context.common("Requantise", [given], value), "rounding": Rounding.NEAREST_EVEN}
-    context.emit(Map(**fields, expression=expression) if isinstance(expression, Call) else Convert(**fields))
-    return Tensor.of_value(value, x.shape, last=last, limits=limits)
 
 
 def target(context: Context, node: Node, *, reshaped: bool = False) -> Target | None:
@@ -219,16 +185,14 @@ def layer_output(
     """Stored result of a layer, its value and the limits of it."""
     limits = stored_clamp(found)
     value = context.add(node.name, INT8, last_shape(shape) if last else shape, found.quantisation)
-    stored = Tensor.of_value(value, shape, last=last, limits=limits)
+    stored = Tensor.of_value(value, shape, last=last)
     context.bind(node.name, Tensor(name=node.name, dtype=FLOAT32, shape=shape, stored=stored))
     return value, limits
 
 
 def is_stored(*tensors: Tensor) -> bool:
     """True where all tensors are dequantised ones with nothing applied to them since."""
-    return all(
-        t.stored is not None and t.is_pending and not t.chain and t.stored.dtype == INT8 for t in tensors
-    )
+    return all(t.stored is not None and t.is_pending and t.stored.dtype == INT8 for t in tensors)
 
 
 def stored_weights(tensor: Tensor, axis: int) -> tuple[Array, Quantisation] | None:

@@ -27,9 +27,7 @@ class Tensor:
         plain, last: its values, in the order of ONNX and with channels last (always of four axes).
         base: a tensor with the same elements in the same order, in another shape.
         stored: of a real tensor that was dequantised: its integers, as int8.
-        chain: functions that are still to be applied to the dequantised numbers, with their parameters.
         signed: of a tensor of uint8: the same less 128, as int8; kernels compute with these alone.
-        limits: of a stored tensor: range of its values.
     """
 
     name: str
@@ -40,10 +38,8 @@ class Tensor:
     last: Value | None = None
     base: Tensor | None = None
     stored: Tensor | None = None
-    chain: tuple[tuple[str, tuple[float, ...]], ...] = ()
     signed: Tensor | None = None
     quantisation: Quantisation | None = None
-    limits: tuple[int, int] = (-128, 127)
 
     @property
     def rank(self) -> int:
@@ -57,7 +53,9 @@ class Tensor:
 
     @property
     def is_last(self) -> bool:
-        """True where only the value with channels last exists."""
+        """True where only the value with channels last exists: its own or, pending, that of its integers."""
+        if self.is_pending and self.stored is not None:
+            return self.stored.is_last
         return self.last is not None and self.plain is None and self.data is None
 
     @property
@@ -73,12 +71,10 @@ class Tensor:
         return self.data
 
     @classmethod
-    def of_value(
-        cls, value: Value, shape: Shape, *, last: bool, limits: tuple[int, int] = (-128, 127)
-    ) -> Tensor:
+    def of_value(cls, value: Value, shape: Shape, *, last: bool) -> Tensor:
         """The tensor whose elements a value holds, with channels last or in the order of ONNX."""
         return cls(
-            name=value.name, dtype=value.dtype, shape=shape, quantisation=value.quantisation, limits=limits,
+            name=value.name, dtype=value.dtype, shape=shape, quantisation=value.quantisation,
             plain=None if last else value, last=value if last else None,
         )  # fmt: skip
 

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from typing import Final
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.passes.affine import fold_affine
 from mlf_sdk.compiler.passes.constant_channels import remove_constant_channels
-from mlf_sdk.compiler.passes.maps import fuse_maps
-from mlf_sdk.compiler.passes.other_layers import convolve_one_channel, multiply_whole_windows
-from mlf_sdk.compiler.passes.padding import fold_padding
+from mlf_sdk.compiler.passes.layers import convolve_one_channel, fold_padding, multiply_whole_windows
+from mlf_sdk.compiler.passes.moves import move_bytes
+from mlf_sdk.compiler.passes.reals import fold_affine, fuse_maps
 from mlf_sdk.compiler.passes.signed import sign_layers
+from mlf_sdk.compiler.passes.tables import compose_tables
 
 PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (
+    move_bytes,
+    compose_tables,
     fold_affine,
     fuse_maps,
     convolve_one_channel,
@@ -22,11 +24,12 @@ PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (
     remove_constant_channels,
     multiply_whole_windows,
     sign_layers,
+    compose_tables,
 )
 
 
 def improve(graph: Graph) -> Graph:
-    """Apply every pass in order."""
+    """Apply every pass in order; what nothing reads is left out."""
     for change in PASSES:
         graph = change(graph)
     return graph

@@ -39,7 +39,7 @@ _FAMILIES: Final = {
     "detection": ("DetectionPostProcess",),
     "fused": ("Fused",),
     "layers": ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Pool2D", "TransposeConv"),
-    "maps": ("Convert", "Map"),
+    "maps": ("Convert", "Map", "Table"),
     "movement": ("ArgExtreme", "Move", "Reshape"),
     "quantised": ("AddN", "L2Normalise", "UpdateSlice"),
     "reals": ("Accumulate", "Lookup", "MatMul", "Normalise", "Reduce", "Resample"),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.graph import Value, all_values
 from mlf_sdk.compiler.operators import Array, Call
 from mlf_sdk.compiler.reference.fixed import inverse_root, logistic_of_positive, tanh_of_positive
 from mlf_sdk.compiler.reference.wide import leaky_relu, rectified
@@ -17,11 +17,6 @@ from mlf_sdk.compiler.scales import single_ratio
 
 _FIXED_INTEGER_BITS = 4
 _FINE_BITS = 20  # of an inverse root before its scale is applied
-
-
-def all_values(x: Value) -> Array:
-    """The 256 stored values of ``x``, in the order of their unsigned bytes."""
-    return np.arange(256, dtype=np.uint8).view(x.dtype)
 
 
 def results_of(call: Call, x: Value, y: Value) -> Array:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mlf_sdk.compiler.computed import DetectionPostProcess
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.operators import Array, DetectionPostProcess
+from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reference import States, reference
 
 

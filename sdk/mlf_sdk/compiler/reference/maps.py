@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from mlf_sdk.compiler.functions import FUNCTIONS, evaluate
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.operators import Array, Convert, Expression, Map, Rounding
+from mlf_sdk.compiler.operators import Array, Convert, Map, Rounding, Table
 from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.bytes import results_of
 from mlf_sdk.compiler.reference.fixed import quotient
@@ -33,8 +31,6 @@ def map_(graph: Graph, operator: Map, inputs: list[Array], _: States) -> list[Ar
     values, (y,) = graph.read(operator), graph.written(operator)
     if operator.rounding is None:
         return [evaluate(operator.expression, inputs)]
-    if operator.rounding is Rounding.NEAREST_EVEN:
-        return [rounded_to_even(operator.expression, values, y, inputs)]
     if len(values) == 2:
         return [_of_two(graph, operator, inputs)]
     if values[0].dtype.itemsize == y.dtype.itemsize == 1:
@@ -42,10 +38,10 @@ def map_(graph: Graph, operator: Map, inputs: list[Array], _: States) -> list[Ar
     return [of_words(operator.expression, values[0], y, inputs[0])]
 
 
-def rounded_to_even(expression: Expression, values: Sequence[Value], y: Value, inputs: list[Array]) -> Array:
-    """Stored results of an expression of what stored values stand for, each step in single precision."""
-    real = [dequantised(x, data) for x, data in zip(values, inputs, strict=True)]
-    return nearest_even(y, evaluate(expression, real))
+@reference(Table)
+def table(_: Graph, operator: Table, inputs: list[Array], __: States) -> list[Array]:
+    """Functions of one byte."""
+    return [operator.results[inputs[0].view(np.uint8)]]
 
 
 def _of_two(graph: Graph, operator: Map, inputs: list[Array]) -> Array:

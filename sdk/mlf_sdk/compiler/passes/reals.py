@@ -1,25 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factors, terms and limits behind a layer of real numbers become the layer's own."""
+"""Expressions of real numbers become a part of what makes or reads them.
+
+Factors, terms and limits behind a layer become the layer's own; an expression that only another one reads
+becomes a part of it: one loop for both.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.graph import FLOAT32, Graph, Value
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
     Array,
     Call,
     Conv2D,
     DepthwiseConv2D,
+    Expression,
     FullyConnected,
     Map,
     Operator,
     Pool2D,
 )
 from mlf_sdk.compiler.passes.rewrite import Rewrite
+
+MAX_INPUTS: Final = 8
+MAX_CALLS: Final = 16
 
 
 def fold_affine(graph: Graph) -> Graph:
@@ -121,3 +130,49 @@ def _per_channel(graph: Graph, operator: Map, call: Call, value: int, y: Value) 
     if first and numbers.all():
         found["div"] = (1 / numbers, zero)
     return found.get(call.function)
+
+
+def fuse_maps(graph: Graph) -> Graph:
+    """Put each map into the one that reads it alone, element by element."""
+    rewrite = Rewrite(graph)
+    readers = rewrite.readers()
+    for position, operator in enumerate(rewrite.operators):
+        if not isinstance(operator, Map) or operator.outputs[0] in graph.outputs:
+            continue
+        behind = {*readers.get(operator.outputs[0], [])}
+        follower = rewrite.operators[behind.pop()] if len(behind) == 1 else None
+        if not isinstance(follower, Map):
+            continue
+        joined = _joined(graph, operator, follower)
+        if joined is not None:
+            place = rewrite.operators.index(follower)
+            rewrite.operators[place], rewrite.operators[position] = joined, None
+            for number in operator.inputs:
+                readers[number] = [place if reader == position else reader for reader in readers[number]]
+    return rewrite.finish()
+
+
+def _joined(graph: Graph, first: Map, second: Map) -> Map | None:
+    """One map for two; None where they are not both of real numbers, or would be too long."""
+    (middle,), (y,) = graph.written(first), graph.written(second)
+    if middle.shape != y.shape or any(
+        v.dtype != FLOAT32 for v in (*graph.read(first), *graph.read(second), y)
+    ):
+        return None
+    others = (i for i in second.inputs if i != middle.id)
+    inputs = tuple(dict.fromkeys((*first.inputs, *others)))
+    inner = _renumbered(first.expression, [inputs.index(i) for i in first.inputs])
+    expression = _renumbered(
+        second.expression, [inner if i == middle.id else inputs.index(i) for i in second.inputs]
+    )
+    if len(inputs) > MAX_INPUTS or not isinstance(expression, Call) or expression.calls > MAX_CALLS:
+        return None
+    return dataclasses.replace(second, inputs=inputs, expression=expression)
+
+
+def _renumbered(expression: Expression, places: list[Expression] | list[int]) -> Expression:
+    """The expression with others in place of the inputs."""
+    if isinstance(expression, int):
+        return places[expression]
+    arguments = tuple(_renumbered(argument, places) for argument in expression.arguments)
+    return dataclasses.replace(expression, arguments=arguments)
