@@ -51,10 +51,11 @@ def published_table(archives: Path | None, page: str) -> list[str]:
         for model, throughput in row["throughput"].items():
             key = (row["chip"], row["software"], model)
             counted = _counted(row, model, archives) or known.get(key)
+            real = row["clock_hz"] / throughput
             if counted is None:
+                lines.append(f"| {' | '.join(key)} | not counted | - | {real:,.0f} | not checked |")
                 continue
             instructions, cycles = counted
-            real = row["clock_hz"] / throughput
             lines.append(
                 f"| {key[0]} | {key[1]} | {model} | {instructions:,} | {cycles:,} | {real:,.0f} | "
                 f"{cycles / real - 1:+.0%} |"
