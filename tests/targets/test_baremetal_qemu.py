@@ -268,6 +268,20 @@ def test_an_application_adds_interrupt_handlers(name, handler, irq, tmp_path):
 
 
 @needs_qemu
+@pytest.mark.parametrize("name", [RISCV, RISCV + "imc"])
+def test_an_application_adds_a_handler_of_the_core(name, tmp_path):
+    elf = build(ROWS[name], tmp_path, sources=(HANDLERS.with_name("handlers_rv32.c"),))
+    with boot(ROWS[name], elf) as machine:
+        for count in (b"1\n", b"2\n"):
+            machine.socket.sendall(b"s")
+            assert machine.read_until(b"\n") == count
+        machine.socket.sendall(b"u")
+        fault = parse_fault(machine.read_until(b"model=-\n"))
+    assert fault is not None
+    assert (fault.kind, fault.registers["mcause"]) == ("unexpected-exception", 0x80000007)
+
+
+@needs_qemu
 @pytest.mark.parametrize(("name", "caches"), [("mps2-an500", 0), ("mps2-an500", 1), ("mps3-an547", 1)])
 def test_caches_are_switched_on_by_choice(name, caches, tmp_path):
     """QEMU has no caches and does not keep the bits: the code is there, and the machine boots with it."""
