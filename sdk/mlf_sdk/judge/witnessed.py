@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mlf_sdk.judge.compare import Comparison
+if TYPE_CHECKING:
+    from mlf_sdk.judge.compare import Comparison
 
 EXPECTED = "expected outputs"
 HOST_SANITIZED = "host twin, own memory per tensor, ASan"
