@@ -10,7 +10,7 @@ import numpy as np
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.movement import carried, moved
+from mlf_sdk.compiler.onnx.movement import move_through_dequantise, moved
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
 from mlf_sdk.compiler.operators import ArgExtreme
@@ -22,7 +22,7 @@ def _blocks(context: Context, node: Node, first: Shape, order: Shape, shape: Sha
     def build(source: Tensor, name: str) -> Tensor:
         return moved(context, node, source, name, shape, (regions.transpose(first, order),))
 
-    carried(context, node, node.input(), build)
+    move_through_dequantise(context, node, node.input(), build)
 
 
 def depth_to_space(context: Context, node: Node) -> None:

@@ -117,7 +117,7 @@ class Context(GraphBuilder):
         if tensor.stored is not None:
             return self.dequantise(tensor, last=False)
         if tensor.signed is not None:
-            return self.unsign(tensor)
+            return self.to_uint8(tensor)
         raise AssertionError(f"'{tensor.name}' has no value")
 
     def last(self, tensor: Tensor) -> Value:
@@ -151,7 +151,7 @@ class Context(GraphBuilder):
         self.emit(Convert(**self.common("DequantizeLinear", [x], value)))
         return value
 
-    def unsign(self, tensor: Tensor) -> Value:
+    def to_uint8(self, tensor: Tensor) -> Value:
         """Bytes of a tensor of uint8 that is kept less 128."""
         if tensor.signed is None:
             raise AssertionError(f"'{tensor.name}' has no signed form")
@@ -160,7 +160,7 @@ class Context(GraphBuilder):
         self.emit(_flip(self, x, value))
         return value
 
-    def sign(self, tensor: Tensor) -> Tensor:
+    def as_int8(self, tensor: Tensor) -> Tensor:
         """A tensor of 8 bits as int8: less 128 where it has no sign."""
         if tensor.dtype != np.uint8:
             return tensor

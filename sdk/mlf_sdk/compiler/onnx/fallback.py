@@ -25,7 +25,7 @@ from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.options import Generation, Kernels
-from mlf_sdk.compiler.passes.rewrite import Rewrite
+from mlf_sdk.compiler.passes.rewrite import remove_unread
 from mlf_sdk.compiler.relax.package import Whatever, require_tvm, tvm_fault
 from mlf_sdk.errors import FaultCollector, InputError
 
@@ -33,7 +33,7 @@ _TOLERANCE: Final = 1e-4
 _IR_VERSION: Final = 8
 
 
-def left_to_tvm(
+def fallback_to_tvm(
     context: Context, raw: RawNode, what: str, faults: FaultCollector, generation: Generation, *, known: bool
 ) -> bool:
     """Let TVM generate a node's kernels where that may be; otherwise record a fault and return False.
@@ -195,16 +195,8 @@ def _run(module: Whatever, inputs: list[Array]) -> list[Array]:
 
 def without_unread(graph: Graph) -> Graph:
     """The graph without operators whose results nothing reads: what was begun for a node and left to TVM."""
-    if not any(isinstance(operator, Generated) for operator in graph.operators):
-        return graph
-    rewrite = Rewrite(graph)
-    needed = set(graph.outputs)
-    for position, operator in reversed(list(enumerate(graph.operators))):
-        if not operator.outputs or needed.intersection(operator.outputs):
-            needed.update(operator.inputs)
-        else:
-            rewrite.operators[position] = None
-    return rewrite.finish()
+    generated = any(isinstance(operator, Generated) for operator in graph.operators)
+    return remove_unread(graph) if generated else graph
 
 
-__all__ = ["imported", "left_to_tvm", "without_unread"]
+__all__ = ["fallback_to_tvm", "imported", "without_unread"]

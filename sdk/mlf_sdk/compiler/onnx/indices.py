@@ -21,7 +21,7 @@ from mlf_sdk.compiler.graph import INT64
 from mlf_sdk.compiler.onnx.blocks import place_of_extreme
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.functions import type_of
-from mlf_sdk.compiler.onnx.movement import carried, moved
+from mlf_sdk.compiler.onnx.movement import move_through_dequantise, moved
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
 from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
@@ -95,7 +95,7 @@ def _picked(context: Context, node: Node, x: Tensor, places: Array) -> None:
     def build(source: Tensor, name: str) -> Tensor:
         return moved(context, node, source, name, places.shape, (part,))
 
-    carried(context, node, x, build)
+    move_through_dequantise(context, node, x, build)
 
 
 def scatter_nd(context: Context, node: Node) -> None:

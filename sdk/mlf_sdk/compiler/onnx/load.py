@@ -38,7 +38,7 @@ from mlf_sdk.compiler.onnx.budget import Budget, BudgetError, elements_of
 from mlf_sdk.compiler.onnx.classical import EXPANSIONS, expand_classical
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.control import spliced
-from mlf_sdk.compiler.onnx.fallback import left_to_tvm, without_unread
+from mlf_sdk.compiler.onnx.fallback import fallback_to_tvm, without_unread
 from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS, MAX_RANK, read_onnx
 from mlf_sdk.compiler.onnx.fold import fold
 from mlf_sdk.compiler.onnx.node import Node
@@ -144,7 +144,7 @@ class Reading:
         nodes: of the file, in the order of the run.
         node_of: for each operator of the graph, the number of its node.
         refused: numbers of nodes that can't be compiled.
-        behind: numbers of nodes that read what those write.
+        blocked_downstream: numbers of nodes that read what those write.
         tensors: those that are known, by name.
     """
 
@@ -152,7 +152,7 @@ class Reading:
     nodes: tuple[RawNode, ...]
     node_of: tuple[int, ...]
     refused: frozenset[int]
-    behind: frozenset[int]
+    blocked_downstream: frozenset[int]
     tensors: Mapping[str, Tensor]
 
 
@@ -198,7 +198,7 @@ def build_graph(
             f"shape of {shown(key)}", f"no such input; there are {', '.join(i.name for i in raw.inputs)}"
         )
     faults.raise_if_any()
-    node_of, refused, behind = _build(context, raw.nodes, faults, generation)
+    node_of, refused, blocked = _build(context, raw.nodes, faults, generation)
     _check_types(context, raw, faults)
     outputs: list[int] = []
     for key in raw.outputs:
@@ -220,7 +220,7 @@ def build_graph(
         nodes=raw.nodes,
         node_of=(*node_of, *[last] * (len(graph.operators) - len(node_of))),
         refused=refused,
-        behind=behind,
+        blocked_downstream=blocked,
         tensors=context.tensors,
     )
 
@@ -272,7 +272,7 @@ def _build(
     """
     node_of: list[int] = []
     refused: set[int] = set()
-    behind: set[int] = set()
+    blocked: set[int] = set()
     pending = deque(nodes)
     while pending:
         raw = pending.popleft()
@@ -291,9 +291,9 @@ def _build(
             if known:
                 BUILDERS[raw.kind](context, Node(context, raw))
             else:
-                behind.add(raw.number)
+                blocked.add(raw.number)
         except UnsupportedError as error:
-            if not left_to_tvm(context, raw, error.what, faults, generation, known=known):
+            if not fallback_to_tvm(context, raw, error.what, faults, generation, known=known):
                 refused.add(raw.number)
         except BudgetError as error:
             faults.add(raw.place, error.what)
@@ -306,7 +306,7 @@ def _build(
         if large:
             faults.add(raw.place, f"its result has the shape {large[0].shape}, which is too large")
             faults.raise_if_any()
-    return node_of, frozenset(refused), frozenset(behind)
+    return node_of, frozenset(refused), frozenset(blocked)
 
 
 def _unsupported(kind: str) -> str:

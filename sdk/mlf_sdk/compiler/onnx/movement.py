@@ -22,7 +22,7 @@ from mlf_sdk.ir.tensor import Quantisation
 Build = Callable[[Tensor, str], Tensor]
 
 
-def carried(context: Context, node: Node, x: Tensor, build: Build) -> None:
+def move_through_dequantise(context: Context, node: Node, x: Tensor, build: Build) -> None:
     """Move the integers of a dequantised tensor instead of its real numbers."""
     if x.signed is not None and x.plain is None:
         signed = build(x.signed, "")
@@ -147,7 +147,7 @@ def transpose(context: Context, node: Node) -> None:
             return context.bind(name, found)
         return moved(context, node, source, name, shape, (regions.transpose(source.shape, order),))
 
-    carried(context, node, x, build)
+    move_through_dequantise(context, node, x, build)
 
 
 def slice_(context: Context, node: Node) -> None:
@@ -174,7 +174,7 @@ def slice_(context: Context, node: Node) -> None:
         part = regions.strided_slice(source.shape, begin, stride, tuple(shape))
         return moved(context, node, source, name, tuple(shape), (part,))
 
-    carried(context, node, x, build)
+    move_through_dequantise(context, node, x, build)
 
 
 def pad(context: Context, node: Node) -> None:
@@ -206,7 +206,7 @@ def pad(context: Context, node: Node) -> None:
     if mode == "constant" and x.is_pending and not _keeps_value(context, node, x, real):
         build(x, node.name)
     else:
-        carried(context, node, x, build)
+        move_through_dequantise(context, node, x, build)
 
 
 def _inside(x: Shape, before: list[int], y: Shape) -> Region:
@@ -248,7 +248,7 @@ def expand(context: Context, node: Node) -> None:
     def build(source: Tensor, name: str) -> Tensor:
         return moved(context, node, source, name, shape, (regions.box(shape, steps, regions.strides(shape)),))
 
-    carried(context, node, x, build)
+    move_through_dequantise(context, node, x, build)
 
 
 def tile(context: Context, node: Node) -> None:
@@ -262,7 +262,7 @@ def tile(context: Context, node: Node) -> None:
     def build(source: Tensor, name: str) -> Tensor:
         return moved(context, node, source, name, shape, (regions.tile(source.shape, times, shape),))
 
-    carried(context, node, x, build)
+    move_through_dequantise(context, node, x, build)
 
 
 def gather(context: Context, node: Node) -> None:
@@ -286,7 +286,7 @@ def gather(context: Context, node: Node) -> None:
         part = regions.gather(source.shape, axis, chosen)
         return moved(context, node, source, name, shape, (part,))
 
-    carried(context, node, x, build)
+    move_through_dequantise(context, node, x, build)
 
 
 BUILDERS: Final[dict[str, Callable[[Context, Node], None]]] = {

@@ -13,7 +13,7 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.movement import carried
+from mlf_sdk.compiler.onnx.movement import move_through_dequantise
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
 from mlf_sdk.compiler.operators import Array
@@ -141,7 +141,7 @@ def _nearest(
         context.move(value, y, (part,), node.kind)
         return found
 
-    carried(context, node, x, build)
+    move_through_dequantise(context, node, x, build)
 
 
 def _taps(axis: _Axis, coordinates: str, mode: str, factor: float, outside: bool) -> tuple[Array, Array]:

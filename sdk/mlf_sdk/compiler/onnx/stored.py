@@ -78,7 +78,7 @@ def dequantize_linear(context: Context, node: Node) -> None:
     x = node.input()
     axis = int(node.attribute("axis", 1))
     quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
-    stored = dataclasses.replace(context.sign(x), quantisation=quantisation, stored=None, signed=None)
+    stored = dataclasses.replace(context.as_int8(x), quantisation=quantisation, stored=None, signed=None)
     for value in (stored.plain, stored.last):
         if value is not None:
             retag(context, value, quantisation)

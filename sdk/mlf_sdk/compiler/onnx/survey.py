@@ -29,7 +29,9 @@ def survey_onnx(path: Path, shapes: Shapes | None = None, batch: int = 1) -> Sur
         dataclasses.replace(operator, number=number)
         for operator, number in zip(found.graph.operators, found.node_of, strict=True)
     )
-    rest = [_row(node, found) for node in found.nodes if node.number in found.refused | found.behind]
+    rest = [
+        _row(node, found) for node in found.nodes if node.number in found.refused | found.blocked_downstream
+    ]
     graph = dataclasses.replace(found.graph, operators=operators)
     return survey_graph(graph, rest, [str(fault) for fault in faults.faults])
 

@@ -161,14 +161,14 @@ class Reading:
         graph: of the operators that can be compiled.
         raw: subgraph of the file.
         refused: numbers of operators that can't be compiled.
-        behind: numbers of operators that read what those write.
+        blocked_downstream: numbers of operators that read what those write.
         findings: about what the file says and what is made of it.
     """
 
     graph: Graph
     raw: RawSubgraph
     refused: frozenset[int]
-    behind: frozenset[int]
+    blocked_downstream: frozenset[int]
     findings: tuple[Finding, ...]
 
 
@@ -193,7 +193,7 @@ def read_graph(path: Path, name: str, faults: FaultCollector, batch: int = 1, cu
     states, known = _initial_states(subgraphs, faults)
     context = Context(subgraphs[0], states, known)
     inputs = tuple(_placeholder(context, number, faults) for number in subgraphs[0].inputs)
-    refused, behind = _build(context, faults, sources)
+    refused, blocked = _build(context, faults, sources)
     outputs = []
     for number in subgraphs[0].outputs:
         if number in context.value_of:
@@ -211,7 +211,9 @@ def read_graph(path: Path, name: str, faults: FaultCollector, batch: int = 1, cu
         states=tuple(context.states),
     )
     findings = (*file_findings(subgraphs[0]), *context.findings)
-    return Reading(graph=graph, raw=subgraphs[0], refused=refused, behind=behind, findings=findings)
+    return Reading(
+        graph=graph, raw=subgraphs[0], refused=refused, blocked_downstream=blocked, findings=findings
+    )
 
 
 def _placeholder(context: Context, number: int, faults: FaultCollector) -> int:
@@ -235,10 +237,10 @@ def _build(
     """
     missing: set[int] = set()
     refused: set[int] = set()
-    behind: set[int] = set()
+    blocked: set[int] = set()
     for operator in context.raw.operators:
         if missing.intersection(operator.inputs):
-            behind.add(operator.number)
+            blocked.add(operator.number)
             missing.update(operator.outputs)
             continue
         try:
@@ -266,7 +268,7 @@ def _build(
             missing.update(operator.outputs)
             names = ", ".join(f"'{context.raw.tensors[i].name}'" for i in operator.outputs[:3])
             faults.add(f"operator {operator.number} {operator.kind} ({names})", _fault_text(error))
-    return frozenset(refused), frozenset(behind)
+    return frozenset(refused), frozenset(blocked)
 
 
 def _fault_text(error: Exception) -> str:

@@ -29,7 +29,9 @@ def survey_tflite(path: Path, batch: int = 1, custom: str = "") -> Survey:
 def _row(operator: RawOperator, found: Reading) -> SurveyedOperator:
     """An operator that the graph does not hold."""
     raw, number = found.raw, operator.number
-    note = NOT_SUPPORTED if number in found.refused else BEHIND if number in found.behind else FOLDED
+    note = (
+        NOT_SUPPORTED if number in found.refused else BEHIND if number in found.blocked_downstream else FOLDED
+    )
     reads = list(tensors_of(raw, operator.inputs))
     ends = [*(t for t in reads if t.data is None)][:1] + [*tensors_of(raw, operator.outputs)][:1]
     return SurveyedOperator(
