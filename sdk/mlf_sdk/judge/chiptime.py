@@ -10,11 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.targets.boards.row import Board
-
 if TYPE_CHECKING:
+    from mlf_sdk.codegen.lock import LockModel
     from mlf_sdk.judge.estimate import CostModel
+    from mlf_sdk.targets.boards.row import Board
     from mlf_sdk.targets.chips.row import Chip
 
 DOCUMENT: Final = "docs/estimates.md"
