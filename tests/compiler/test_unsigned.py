@@ -14,6 +14,7 @@ from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import INT8, UINT8, Graph
 from mlf_sdk.compiler.kernels.weight_overflow import weights_of
+from mlf_sdk.compiler.operators import Fused
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.requantise import Multiplier
@@ -69,7 +70,9 @@ def compiled(folder: Path, seed: int, **choice: Core | Goal) -> tuple[Graph, Com
 def test_values_of_layers(seed: int, goal: Goal, tmp_path: Path) -> None:
     graph, found = compiled(tmp_path, seed, goal=goal)
     assert all(graph.values[i].dtype == UINT8 for i in (*graph.inputs, *graph.outputs))
-    layers = [o.operator for o in found.operators if len(o.operator.inputs) == 3]
+    taken = [o.operator for o in found.operators]
+    parts = [one for o in taken for one in (o.operators if isinstance(o, Fused) else (o,))]
+    layers = [o for o in parts if len(o.inputs) == 3]
     assert len(layers) == 6
     assert all(found.graph.values[o.outputs[0]].dtype == INT8 for o in layers)
     runner = KernelRunner(archive_of(found), tmp_path, exact=True)
