@@ -16,7 +16,7 @@ import pytest
 import mlf_sdk
 from mlf_sdk.errors import CodeError, DoesNotFitError, InputError, NotPossibleError, TargetError, ToolError
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
-from mlf_sdk.judge.witnessed import BOARD_APART, HOST_SANITIZED, NO_EVIDENCE
+from mlf_sdk.judge.evidence import BOARD_APART, HOST_SANITIZED, NO_EVIDENCE
 from mlf_sdk.pipeline.cell import CellJob, Reference, run_cell, run_reference
 from mlf_sdk.pipeline.pipeline import Pipeline, Twin
 from mlf_sdk.pipeline.request import Request

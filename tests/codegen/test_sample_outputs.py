@@ -24,7 +24,7 @@ from mlf_sdk.compiler.operators import FullyConnected
 from mlf_sdk.errors import CheckError, InputError
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.judge.compare import Tolerance
-from mlf_sdk.judge.witnessed import HOST_SANITIZED
+from mlf_sdk.judge.evidence import HOST_SANITIZED
 from mlf_sdk.judge.witnesses import panel
 from mlf_sdk.pipeline.sample import _expected
 from mlf_sdk.tools.process import run_process

@@ -13,7 +13,7 @@ import pytest
 
 import mlf_sdk
 from mlf_sdk.judge.compare import Tolerance
-from mlf_sdk.judge.witnessed import NOT_COMPARED
+from mlf_sdk.judge.evidence import NOT_COMPARED
 from mlf_sdk.judge.witnesses import panel
 from mlf_sdk.judge.witnesses.panel import WitnessStatement
 from mlf_sdk.pipeline.witness import RESET, Origin, WitnessedCases

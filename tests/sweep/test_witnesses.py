@@ -11,7 +11,7 @@ import pytest
 import mlf_sdk
 from mlf_sdk.compiler import build
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
-from mlf_sdk.judge.witnessed import HOST_SANITIZED
+from mlf_sdk.judge.evidence import HOST_SANITIZED
 from mlf_sdk.pipeline.cell import Cell
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.reporting.prooftable import proof_markdown

@@ -272,6 +272,7 @@ def test_an_application_adds_interrupt_handlers(name, handler, irq, tmp_path):
 def test_an_application_adds_a_handler_of_the_core(name, tmp_path):
     elf = build(ROWS[name], tmp_path, sources=(HANDLERS.with_name("handlers_rv32.c"),))
     with boot(ROWS[name], elf) as machine:
+        assert machine.read_until(b"\n") == b"0\n"
         for count in (b"1\n", b"2\n"):
             machine.socket.sendall(b"s")
             assert machine.read_until(b"\n") == count

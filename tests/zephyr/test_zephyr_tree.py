@@ -173,7 +173,7 @@ def test_a_board_of_zephyr_without_the_platform_is_hinted(
     with pytest.raises(InputError) as caught:
         mlf_sdk.run(tiny, board=name, zephyr_base=str(make_tree("4.1.0")))
     assert (f"zephyr:{name}" in caught.value.hint) == is_known
-    assert ("--platform zephyr" in caught.value.hint) == is_known
+    assert "--platform zephyr" in caught.value.hint
 
 
 def test_a_target_of_zephyr_by_its_scheme(make_tree: MakeTree, tiny: Path, tmp_path: Path):

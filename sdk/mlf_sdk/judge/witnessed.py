@@ -1,27 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence about outputs: names of its kinds, and statements of the witnesses of a model file."""
+"""Statements of the witnesses of a model file about outputs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mlf_sdk.judge.compare import Comparison
-
-EXPECTED = "expected outputs"
-HOST_SANITIZED = "host twin, own memory per tensor, ASan"
-HOST_GUARDED = "host twin, own memory per tensor, guard words"
-BOARD_APART = "board image, unshared"
-NO_EVIDENCE = "none"
-
-NOT_COMPARED = "RAN, NOT COMPARED"
-NOT_WITH_MODEL = "RAN, NOT COMPARED WITH THE MODEL"
-
-
-def combined(*found: str) -> str:
-    """Join the evidence of several comparisons; those that were not made are empty."""
-    return " + ".join(filter(None, found)) or NO_EVIDENCE
+from mlf_sdk.judge.compare import Comparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

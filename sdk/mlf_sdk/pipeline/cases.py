@@ -15,8 +15,9 @@ from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs, differences_text
 from mlf_sdk.judge.data import LABEL_KEY, Batch, Reference, class_of, match_inputs, match_reference
+from mlf_sdk.judge.evidence import EXPECTED, NO_EVIDENCE, combined
 from mlf_sdk.judge.painted import GuardError, with_guards
-from mlf_sdk.judge.witnessed import EXPECTED, NO_EVIDENCE, Witnessed, combined
+from mlf_sdk.judge.witnessed import Witnessed
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Source, Sources, make_request
 from mlf_sdk.pipeline.opentarget import OpenTarget

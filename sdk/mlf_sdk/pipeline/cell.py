@@ -19,7 +19,7 @@ from mlf_sdk.errors import (
 )
 from mlf_sdk.frontends.codechecks import lacks_scratch
 from mlf_sdk.judge.check import FAILED, PROVEN, RUN_STACK, STACK, UNPROVEN, ProofRow
-from mlf_sdk.judge.witnessed import (
+from mlf_sdk.judge.evidence import (
     BOARD_APART,
     EXPECTED,
     HOST_GUARDED,

@@ -27,7 +27,7 @@ from mlf_sdk.errors import (
 )
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.check import CheckReport
-from mlf_sdk.judge.witnessed import BOARD_APART, HOST_GUARDED, HOST_SANITIZED
+from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED
 from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.declare import Stage

@@ -15,6 +15,7 @@ from mlf_sdk.codegen.lock import LockTensor
 from mlf_sdk.compiler.graph import FLOAT32, Graph, Value
 from mlf_sdk.compiler.onnx.quantiser import Sample, feed_types, quantise_onnx, require_quantiser
 from mlf_sdk.compiler.onnx.quantloss import Loss, TensorLoss, measure_loss
+from mlf_sdk.compiler.passes import improve
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.compiled import CompilingFrontend, compiling_frontend
 from mlf_sdk.judge.data import LABEL_KEY, fit_array
@@ -123,7 +124,7 @@ def quantize(
         progress.say("measuring the loss")
         loss = measure_loss(files, cases.feeds, Path(folder), class_output=_class_output(graph))
         content, after = _result(frontend, files.int8, Path(chosen.output), made)
-        real = _real_operators(frontend.graph(files.int8, "", options_in(made)))
+        real = _real_operators(improve(frontend.graph(files.int8, "", options_in(made))))
         before = planned_bytes(made)
         counted: tuple[int | None, ...] = (None, None)
         if chosen.instructions:

@@ -11,7 +11,8 @@ from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.chiptime import ChipTime
 from mlf_sdk.judge.compare import Comparison, StepDifference
-from mlf_sdk.judge.witnessed import NO_EVIDENCE, NOT_COMPARED, NOT_WITH_MODEL, Witnessed
+from mlf_sdk.judge.evidence import NO_EVIDENCE, NOT_COMPARED, NOT_WITH_MODEL
+from mlf_sdk.judge.witnessed import Witnessed
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.arrays import Array
 

@@ -13,10 +13,10 @@ from mlf_sdk.judge.check import FAILED, CheckReport
 from mlf_sdk.judge.chiptime import chip_of, chip_time
 from mlf_sdk.judge.compare import StepDifference, compare_outputs
 from mlf_sdk.judge.data import Reference, accuracy
+from mlf_sdk.judge.evidence import EXPECTED, combined
 from mlf_sdk.judge.execute import Execution, outputs_by_name
 from mlf_sdk.judge.instructions import counting
 from mlf_sdk.judge.painted import check_of_marks, painted_rows, with_guards
-from mlf_sdk.judge.witnessed import EXPECTED, combined
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.cache import plugin_folder
 from mlf_sdk.pipeline.connection import other_image

@@ -11,7 +11,7 @@ import numpy as np
 from mlf_sdk.codegen.samples import SampleOutput
 from mlf_sdk.errors import CheckError, InputError
 from mlf_sdk.judge.compare import Tolerance
-from mlf_sdk.judge.witnessed import combined
+from mlf_sdk.judge.evidence import combined
 from mlf_sdk.pipeline import execution
 from mlf_sdk.pipeline.witness import origin_of, statements_of, witnessed
 from mlf_sdk.tools.arrays import Array

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from mlf_sdk.judge.check import PROVEN
-from mlf_sdk.judge.witnessed import NO_EVIDENCE
+from mlf_sdk.judge.evidence import NO_EVIDENCE
 from mlf_sdk.pipeline.cases import OUTCOMES, CasesReport
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, verdict
 from mlf_sdk.reporting.proof import unproven_text

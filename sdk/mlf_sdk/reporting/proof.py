@@ -26,8 +26,8 @@ from mlf_sdk.judge.check import (
     ProofRow,
 )
 from mlf_sdk.judge.compare import Comparison
+from mlf_sdk.judge.evidence import NOT_COMPARED
 from mlf_sdk.judge.stack import StackBound
-from mlf_sdk.judge.witnessed import NOT_COMPARED
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.reporting.layout import (
     Cell,

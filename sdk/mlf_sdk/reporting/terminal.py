@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import command_text
-from mlf_sdk.judge.witnessed import BOARD_APART
+from mlf_sdk.judge.evidence import BOARD_APART
 from mlf_sdk.reporting.layout import (
     Parts,
     arena_text,

@@ -15,7 +15,7 @@ import numpy as np
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import MlfError
 from mlf_sdk.ir.model import Model
-from mlf_sdk.judge.witnessed import BOARD_APART
+from mlf_sdk.judge.evidence import BOARD_APART
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.targets.boards.row import Board
 

@@ -24,9 +24,10 @@ void MachineSoftware_Handler(void) {
 int main(void) {
   mlf_uart_init();
   mlf_cpu_unmask();
+  uint8_t line[] = "0\n"; /* at first: ready; what came before the UART was set up is lost */
+  mlf_uart_write(line, sizeof line - 1u);
   for (;;) {
     uint8_t command = 0;
-    uint8_t line[] = "0\n";
     while (mlf_uart_read(&command, 1) == 0u) {
     }
     if (command == 's') {

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import AddN, Convert, DepthwiseConv2D, Map, Reshape
-from mlf_sdk.compiler.rows.needs import firings_of, row_bytes, rows_of
+from mlf_sdk.compiler.operators import DepthwiseConv2D, Reshape
+from mlf_sdk.compiler.rows.needs import ELEMENTWISE, firings_of, row_bytes, rows_of
 from mlf_sdk.compiler.rows.pull import Pulled, Region
 
 ALIGNMENT = 16  # of tensors, rings and workspaces
@@ -229,7 +229,7 @@ def shared_slots(region: Region, rings: dict[int, int], in_place: Sequence[froze
         if isinstance(operator, DepthwiseConv2D) and 0 in allowed:
             if _takes_dying_slot(region, k, rings):
                 found[operator.outputs[0]] = operator.inputs[0]
-        elif isinstance(operator, Map | Convert | AddN):
+        elif isinstance(operator, ELEMENTWISE):
             x = next((x for x in _passing(region, k, rings, allowed) if x not in found), None)
             if x is not None:
                 found[x] = operator.outputs[0]

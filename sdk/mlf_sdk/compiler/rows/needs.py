@@ -27,6 +27,7 @@ from mlf_sdk.compiler.operators import (
     Operator,
     Pool2D,
     Reshape,
+    Table,
 )
 from mlf_sdk.compiler.reals import Reduce
 
@@ -184,13 +185,13 @@ def _move(graph: Graph, operator: Move) -> Firings | None:
     return _each_row(count, first, last) if first else None
 
 
+ELEMENTWISE: Final = (AddN, Convert, Map, Table)  # of their operands, with broadcast
+
 _RULES: Final[dict[type[Operator], Callable[[Graph, Any], Firings | None]]] = {
-    AddN: _elements,
+    **dict.fromkeys(ELEMENTWISE, _elements),
     Conv2D: _windows,
-    Convert: _elements,
     DepthwiseConv2D: _windows,
     FullyConnected: _dense,
-    Map: _elements,
     Move: _move,
     Pool2D: _pooling,
     Reduce: _reduction,

@@ -12,8 +12,8 @@ import msgspec
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
 from mlf_sdk.compiler.kernels.pooling import pool_rows
-from mlf_sdk.compiler.operators import AddN, Conv2D, Convert, DepthwiseConv2D, Map, Operator, Pool2D
-from mlf_sdk.compiler.rows.needs import Firings, row_bytes, rows_of
+from mlf_sdk.compiler.operators import Conv2D, DepthwiseConv2D, Operator, Pool2D
+from mlf_sdk.compiler.rows.needs import ELEMENTWISE, Firings, row_bytes, rows_of
 
 Kernels = Callable[[Graph, Operator], Iterator[Kernel]]
 """Kernels that can compute an operator, the preferred one first."""
@@ -36,7 +36,7 @@ def row_tiles(graph: Graph, operator: Operator, firings: Firings, kernels: Kerne
     """Kernels of all firings of an operator, in their order; none where some firing has none."""
     if firings.reduces:
         return _sums(graph, operator, firings)
-    if not isinstance(operator, Conv2D | DepthwiseConv2D | Pool2D | Map | Convert | AddN):
+    if not isinstance(operator, (Conv2D, DepthwiseConv2D, Pool2D, *ELEMENTWISE)):
         return ()
     outputs = [y for y in graph.written(operator) if rows_of(y) > 1]
     if any(row_bytes(y) % max(_WORD, y.dtype.itemsize) for y in outputs):

@@ -9,12 +9,12 @@ from typing import Literal
 from mlf_sdk.analysis.elf.image import Section
 from mlf_sdk.ir.model import Finding
 from mlf_sdk.judge.check import ProofRow
+from mlf_sdk.judge.evidence import NOT_COMPARED
 from mlf_sdk.judge.groups import SizedItem
 from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import CodeItem, MemoryMap
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.judge.stack import StackBound
-from mlf_sdk.judge.witnessed import NOT_COMPARED
 from mlf_sdk.pipeline.mlperf.results import MlperfReport
 
 RectKind = Literal["input", "output", "tensor", "workspace"]
