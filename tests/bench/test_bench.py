@@ -25,8 +25,8 @@ from mlf_sdk.judge.counting import (
     missing_plugin_support,
 )
 from mlf_sdk.judge.windows import Window, function_window, kernel_window
+from mlf_sdk.targets.boards.isa import cross_isa
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.qemu import QEMU
 from tflite_models import Maker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,7 +199,7 @@ class TestArguments:
     )
     def test_wrong_arguments_are_refused(self, plugin: Path, arguments: str, message: str) -> None:
         argv = [
-            QEMU,
+            cross_isa(find_board(BOARD)).tools.emulator,
             "-machine",
             "none",
             "-display",
