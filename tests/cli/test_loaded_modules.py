@@ -56,4 +56,4 @@ def test_a_model_is_generated(network: Path, tmp_path: Path) -> None:
 
 def test_a_model_is_run(network: Path) -> None:
     check(loaded("run", network, "--board", "host"), 237)
-    check(loaded("run", network, "--board", "host"), 170)
+    check(loaded("run", network, "--board", "host"), 171)
