@@ -314,6 +314,8 @@ def transpose(n: Network) -> None:
 @draws("Slice", styles=_ALL)
 def slice_(n: Network) -> None:
     x = _movable(n)
+    if x.rank == 0:
+        raise Unfit("no axis")
     chosen = sorted({axis_of(n, x.rank) % x.rank for _ in range(n.integer(1, 3))})
     starts, ends, steps = [], [], []
     for axis in chosen:

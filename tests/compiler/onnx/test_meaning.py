@@ -205,3 +205,12 @@ def test_resize_that_keeps_proportions_has_one_scale(policy: str, tmp_path: Path
         coordinate_transformation_mode="asymmetric", keep_aspect_ratio_policy=policy,
     )  # fmt: skip
     agree(m, tmp_path, reals(1, 1, 8, 7))
+
+
+def test_dilated_averages_that_reach_what_their_padding_leaves_out(tmp_path: Path) -> None:
+    """ONNX Runtime cuts such windows off."""
+    m = OnnxMaker(opset=19)
+    window = {"kernel_shape": [2, 2], "dilations": [1, 2], "strides": [5, 5], "ceil_mode": 1}
+    m.add("AveragePool", m.input(1, 2, 4, 8), auto_pad="SAME_UPPER", count_include_pad=1, **window)
+    with pytest.raises(MlfError, match="dilated windows reach elements that its padding leaves out"):
+        load_onnx(m.save(tmp_path / "m.onnx", m.nodes[-1].output[0]))

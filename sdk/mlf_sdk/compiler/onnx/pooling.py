@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import PoolIndices
 from mlf_sdk.compiler.graph import INT64, Value
 from mlf_sdk.compiler.onnx.context import Context
@@ -46,6 +47,8 @@ def _pool(context: Context, node: Node, x: Tensor) -> Tensor:
     function = PoolKind.MAX if largest else PoolKind.AVERAGE
     clamp: tuple[float, float] = UNLIMITED
     counted = not largest and bool(node.attribute("count_include_pad", 0))
+    if not largest:
+        _refuse_cut_windows(node, space, window, output)
     found = _stored_target(context, node, x)
     stored = x.stored
     if stored is not None and found is not None and not counted and window.dilation == (1, 1):
@@ -69,6 +72,14 @@ def _pool(context: Context, node: Node, x: Tensor) -> Tensor:
         _, y = context.output(node.name, x.dtype, shape, last=True, quantisation=x.quantisation)
     context.emit(Pool2D(**node.common([source], y), function=function, window=window, clamp=clamp))
     return context.tensors[node.name]
+
+
+def _refuse_cut_windows(node: Node, space: tuple[int, ...], window: Window, output: tuple[int, ...]) -> None:
+    """Refuse dilated windows that reach what a padding below zero leaves out: ONNX Runtime cuts them."""
+    after = two(padding_of(node, space, node.integers("kernel_shape"))[1], 0)
+    cut = tuple(min(a, 0) if d > 1 else 0 for a, d in zip(after, window.dilation, strict=True))
+    if min(cut) < 0 and _reaches(window, space, output, cut):
+        refuse("its dilated windows reach elements that its padding leaves out; give its padding as pads")
 
 
 def _indices(context: Context, node: Node, x: Tensor) -> None:
