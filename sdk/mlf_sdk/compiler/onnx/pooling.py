@@ -77,8 +77,8 @@ def _pool(context: Context, node: Node, x: Tensor) -> Tensor:
 def _refuse_cut_windows(node: Node, space: tuple[int, ...], window: Window, output: tuple[int, ...]) -> None:
     """Refuse dilated windows that reach what a padding below zero leaves out: ONNX Runtime cuts them."""
     after = two(padding_of(node, space, node.integers("kernel_shape"))[1], 0)
-    cut = tuple(min(a, 0) if d > 1 else 0 for a, d in zip(after, window.dilation, strict=True))
-    if min(cut) < 0 and _reaches(window, space, output, cut):
+    down, across = (min(a, 0) if d > 1 else 0 for a, d in zip(after, window.dilation, strict=True))
+    if min(down, across) < 0 and _reaches(window, space, output, (down, across)):
         refuse("its dilated windows reach elements that its padding leaves out; give its padding as pads")
 
 
