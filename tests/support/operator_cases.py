@@ -178,10 +178,11 @@ for _kind in ("MUL", "MAXIMUM", "SQUARED_DIFFERENCE", "LESS"):
 
     def _of_scaled_words(c: Case, kind: str = _kind) -> bytes:
         """Scales that differ, which TFLM does not read."""
-        spec, last = c.maker.spec, ("y", "bool" if kind == "LESS" else "int32", (2, 3, 4))
-        tensors = (("a", "int32", (2, 3, 4)), ("b", "int32", (4,)), last)
-        a, b, y = (spec.tensor(*t, scale=(0.1 * i,), zero_point=(0,)) for i, t in enumerate(tensors, start=1))
-        spec.inputs += [a, b]
+        last = ((2, 3, 4), "bool" if kind == "LESS" else "int32")
+        a, b, y = (c.bare(*tensor) for tensor in (((2, 3, 4), "int32"), ((4,), "int32"), last))
+        for number, one in enumerate((a, b, y), start=1):
+            c.maker.spec.tensors[one].scale, c.maker.spec.tensors[one].zero_point = (0.1 * number,), (0,)
+        c.maker.spec.inputs += [a, b]
         return c.finish(kind, (a, b), y)
 
     operator(f"{_kind} of scaled words", "int32")(_of_scaled_words)
