@@ -214,3 +214,12 @@ def test_dilated_averages_that_reach_what_their_padding_leaves_out(tmp_path: Pat
     m.add("AveragePool", m.input(1, 2, 4, 8), auto_pad="SAME_UPPER", count_include_pad=1, **window)
     with pytest.raises(MlfError, match="dilated windows reach elements that its padding leaves out"):
         load_onnx(m.save(tmp_path / "m.onnx", m.nodes[-1].output[0]))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32"])
+def test_remainders_of_numbers_without_a_sign(dtype: str, tmp_path: Path) -> None:
+    """Their kernel compares none of them with zero: the compiler that builds it with all warnings accepts it."""
+    m = OnnxMaker(opset=13)
+    kind = {"uint8": TensorProto.UINT8, "uint16": TensorProto.UINT16, "uint32": TensorProto.UINT32}[dtype]
+    m.add("Mod", m.input(6, dtype=kind), m.constant(np.array([3, 5, 7, 2, 9, 250], dtype)))
+    agree(m, tmp_path, np.array([250, 200, 77, 3, 8, 249], dtype))

@@ -20,7 +20,8 @@ from mlf_sdk.compiler.reals import Accumulate
 def mod(context: Context, node: Node) -> None:
     """Mod: the sign of the divisor, or of the dividend with fmod."""
     a, b = node.input(0), node.input(1)
-    elementwise(context, node, "fmod" if node.attribute("fmod", 0) else "mod", [a, b])
+    unsigned = a.dtype.kind == "u"  # no sign to follow, whichever is asked for
+    elementwise(context, node, "fmod" if unsigned or node.attribute("fmod", 0) else "mod", [a, b])
 
 
 def power(context: Context, node: Node) -> None:
