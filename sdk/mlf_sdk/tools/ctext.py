@@ -57,7 +57,7 @@ C_RESERVED = KEYWORDS | frozenset(_C11_AND_GNU.split())
 """Words of C that no function of an archive can be called."""
 
 RESERVED = C_RESERVED | frozenset(_CXX.split()) | {"main"}
-"""What nothing in a generated file is called: words of C and C++, and ``main``."""
+"""Names that nothing in a generated file has: words of C and C++, and ``main``."""
 
 SCALAR_TYPES = frozenset(
     [f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)]
