@@ -218,14 +218,17 @@ class TestStartProcess:
 
     def test_it_dies_with_a_parent_that_is_killed(self, tmp_path):
         told = tmp_path / "pid"
+        # The child tells its own number: by then the system knows of the bond, which its start sets up.
+        child_code = "import os, pathlib, sys, time; p = pathlib.Path(sys.argv[1])\n"
+        child_code += "p.with_suffix('.new').write_text(str(os.getpid())); p.with_suffix('.new').rename(p)\n"
+        child_code += "time.sleep(60)"
         code = (
-            "import sys, time, pathlib; from mlf_sdk.tools.process import start_process\n"
-            "p = start_process([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-            "pathlib.Path(sys.argv[1]).write_text(str(p.pid)); time.sleep(60)"
+            "import sys, time; from mlf_sdk.tools.process import start_process\n"
+            "p = start_process([sys.executable, '-c', *sys.argv[1:]]); time.sleep(60)"
         )
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        with start_process([PYTHON, "-c", code, str(told)], env=env) as parent:
-            assert wait_until(lambda: told.exists() and told.read_text() != "", 20)
+        with start_process([PYTHON, "-c", code, child_code, str(told)], env=env) as parent:
+            assert wait_until(told.exists, 20)
             child = int(told.read_text())
             assert is_running(child)
             os.kill(parent.pid, signal.SIGKILL)
