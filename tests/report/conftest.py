@@ -9,23 +9,26 @@ import pytest
 
 from archives import Spec, build, write
 from chromium import PROGRAM, Chromium
+from mlf_sdk.pipeline.compile import compile as compile_model
 from mlf_sdk.reporting.html.collect import collect
 from mlf_sdk.reporting.html.data import Report
-from report_cases import findings, long_net
+from report_cases import LAYERS, findings, layer_findings, long_net
 
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
-    """Reports of a graph, an ahead-of-time model, 64 steps, and of one that was not run."""
+    """Reports of a graph, an ahead-of-time model, 64 steps, one that was not run, and a compiled file."""
     folder = tmp_path_factory.mktemp("report")
     graph = write(build(Spec(nop=True)), folder / "graph.tar")
     aot = write(build(Spec(kind="aot-c", dtype="int8")), folder / "aot.tar")
     long = long_net(folder / "long.tar", 64)
+    compiled = compile_model(LAYERS, folder / "layers.tar", board="mps2-an386").output
     return {
         "graph": collect(findings(graph)),
         "aot": collect(findings(aot)),
         "long": collect(findings(long)),
         "still": collect(findings(graph, was_run=False)),
+        "layers": collect(layer_findings(compiled)),
     }
 
 

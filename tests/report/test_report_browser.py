@@ -11,7 +11,7 @@ from chromium import Chromium
 from mlf_sdk.reporting.html.data import Report
 from mlf_sdk.reporting.html.page import render_page
 
-NAMES = ("graph", "aot", "long", "still")
+NAMES = ("graph", "aot", "long", "still", "layers")
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +66,11 @@ def test_verdicts_and_names_are_seen_on_a_telephone(
 
 @pytest.mark.parametrize("width", [400, 1280])
 def test_the_arena_is_legible(browser: Chromium, pages: dict[str, Path], width: int) -> None:
-    """Of 64 steps: letters at their full size, a size or name in most buffers, none narrower than can be seen."""
+    """Of 64 steps: letters at their full size, each buffer wide enough to be seen and named on hover."""
     browser.open(pages["long"], width=width)
     picture = "document.querySelector('#arena .scroll > svg')"
+    if width == 1280:
+        assert browser.ask(f"{picture}.parentNode.scrollWidth <= {picture}.parentNode.clientWidth")
     assert browser.ask(f"{picture}.getScreenCTM().a") >= 0.99
     assert (
         browser.ask(
@@ -77,8 +79,45 @@ def test_the_arena_is_legible(browser: Chromium, pages: dict[str, Path], width: 
         >= 3
     )
     boxes = browser.ask(f"{picture}.querySelectorAll('rect.f').length")
-    labels = browser.ask(f"{picture}.querySelectorAll('text.small').length")
-    assert labels >= boxes * 0.8
+    assert browser.ask(f"{picture}.querySelectorAll('g > title').length") >= boxes > 64
+
+
+def test_labels_of_buffers_do_not_lie_over_others(browser: Chromium, pages: dict[str, Path]) -> None:
+    browser.open(pages["layers"], width=1280)
+    clipped = browser.ask(
+        """[...document.querySelectorAll('#arena svg text.over')].filter(t => {
+             const at = t.getBoundingClientRect();
+             return ![...document.querySelectorAll('#arena svg rect.f')].some(r => {
+               const box = r.getBoundingClientRect();
+               return box.left - 2 <= at.left && at.right <= box.right + 2
+                 && box.top - 2 <= at.top && at.bottom <= box.bottom + 2;
+             });
+           }).map(t => t.textContent)"""
+    )
+    assert clipped == []
+
+
+def test_a_step_is_chosen(browser: Chromium, pages: dict[str, Path]) -> None:
+    """No card is shown until its step is chosen in the picture; then that one alone, and its source from there."""
+    browser.open(pages["layers"], width=1280)
+    shown = "[...document.querySelectorAll('.card')].filter(c => c.clientHeight > 0).map(c => c.id)"
+    assert browser.ask(shown) == []
+    browser.ask(
+        "document.querySelector('#graph svg a').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    )
+    assert browser.ask(shown) == ["step-0"]
+    browser.ask("document.querySelector('#step-0 dd a').click()")
+    assert browser.ask(shown)[0].startswith("source-")
+
+
+@pytest.mark.parametrize("width", [1280])
+def test_rows_of_the_profile_take_one_line(browser: Chromium, pages: dict[str, Path], width: int) -> None:
+    browser.open(pages["layers"], width=width)
+    heights = browser.ask(
+        "[...document.querySelectorAll('#profile tbody tr')].map(r => r.getBoundingClientRect().height)"
+    )
+    assert max(heights) < 34
+    assert browser.ask("(b => b.scrollWidth <= b.clientWidth)(document.querySelector('#profile .scroll'))")
 
 
 def test_in_print(browser: Chromium, pages: dict[str, Path]) -> None:

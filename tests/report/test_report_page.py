@@ -23,7 +23,7 @@ from mlf_sdk.reporting.values import result_values
 from model_cases import Net
 from report_cases import Page, findings
 
-NAMES = ("graph", "aot", "long", "still")
+NAMES = ("graph", "aot", "long", "still", "layers")
 HOSTILE = (
     "<script>alert(1)<script>",
     "\"'><img src=x onerror=alert(1)>",
@@ -180,7 +180,7 @@ def test_the_dearest_steps_come_first_without_their_common_prefix(reports: dict[
 
 
 def test_tiles_leave_the_test_server_out(reports: dict[str, Report]) -> None:
-    """The product has no server: the figure of a tile is without it, and names the image's beside it."""
+    """The product has no server: tiles are without it, and the memory map names what it takes."""
     report = reports["graph"]
     (at, memory) = next((i, m) for i, m in enumerate(report.memories) if m.used_bytes > 1000)
     first = memory.parts[0]
@@ -189,9 +189,11 @@ def test_tiles_leave_the_test_server_out(reports: dict[str, Report]) -> None:
     memories = (*report.memories[:at], changed, *report.memories[at + 1 :])
     words = Page(render_page(dataclasses.replace(report, memories=memories))).root.words()
     assert changed.product_bytes == memory.product_bytes < memory.used_bytes + 4321
-    tile = words.split(f"{memory.name} used", 1)[1][:200]
-    assert f"{memory.product_bytes:,} B" in tile.split(";")[0]
-    assert f"with the test server {changed.used_bytes:,} B" in tile
+    assert f"{memory.name} {memory.product_bytes:,} B" in words.split("Without the RPC server", 1)[1][:200]
+    assert f"{memory.name}: {changed.used_bytes:,} B used" in words
+    tiles = words.split("RAM of the model", 1)[1][:400]
+    assert f"{report.model_flash_bytes:,} B" in tiles.split("flash of the model")[1]
+    assert f"{changed.used_bytes:,}" not in tiles
 
 
 def test_only_memories_that_are_used(reports: dict[str, Report]) -> None:
@@ -311,3 +313,59 @@ def test_colours_of_parts() -> None:
         plain = [kind for kind in kinds if kind not in patterns]
         greys = sorted(luminance(fills[kind]) for kind in plain)
         assert all(b - a > 0.05 for a, b in pairwise(greys)), f"told apart by colour alone: {plain}"
+
+
+def test_each_step_has_a_card(reports: dict[str, Report]) -> None:
+    """Attributes, quantisation and values of the layers that it computes, its cost and its source."""
+    report = reports["layers"]
+    page = Page(render_page(report))
+    cards = {e.attributes["id"]: e for e in page.root.find("article")}
+    links = [a.attributes["href"] for svg in page.root.find("svg") for a in svg.find("a")]
+    assert sorted(links) == sorted(f"#step-{step.index}" for step in report.steps)
+    facts = report.layers
+    assert facts is not None
+    for step in report.steps:
+        card = cards[f"step-{step.index}"]
+        words = card.words()
+        assert step.layer is not None
+        layer = facts.of(step.layer.number)
+        assert layer is not None
+        assert all(name in words and text in words for name, text in layer.attributes)
+        assert len(card.find("svg")) == sum(t.histogram is not None for t in layer.tensors) > 0
+        assert f"{(step.index + 1) * 1000:,} instructions" in words  # the profile's
+        assert f"#source-{step.symbol}" in [a.attributes["href"] for a in card.find("a")]
+    source = cards[f"source-{report.steps[0].symbol}"]
+    assert "a < b && c" in source.words()
+    assert "#source-tile" in [a.attributes["href"] for a in source.find("a")]
+    assert "Only its begin is shown." in cards["source-tile"].words()
+
+
+def test_a_report_without_the_file_says_so(reports: dict[str, Report]) -> None:
+    report = dataclasses.replace(reports["graph"], no_layers="the file is not here")
+    words = Page(render_page(report)).root.words()
+    assert "Attributes and values of layers are not shown: the file is not here." in words
+
+
+def test_work_that_the_compiler_removed(reports: dict[str, Report]) -> None:
+    report = reports["layers"]
+    assert report.layers is not None
+    assert report.removed_macs == 0
+    more = dataclasses.replace(report.layers.layers[0], macs=report.layers.macs + 1_000)
+    layers = dataclasses.replace(report.layers, layers=(*report.layers.layers, more))
+    changed = dataclasses.replace(report, layers=layers)
+    assert changed.removed_macs == more.macs
+    assert f"take {layers.macs:,} multiplications" in Page(render_page(changed)).root.words()
+
+
+def test_a_layer_that_no_reference_computes(reports: dict[str, Report]) -> None:
+    report = dataclasses.replace(reports["layers"], evidence="TFLM + reference")
+    assert report.layers is not None
+    first = report.layers.layers[0]
+    layers = tuple(dataclasses.replace(one, covered=one is not first) for one in report.layers.layers)
+    changed = dataclasses.replace(report, layers=dataclasses.replace(report.layers, layers=layers))
+    cards = {e.attributes["id"]: e.words() for e in Page(render_page(changed)).root.find("article")}
+    said = [
+        name for name, words in cards.items() if f"no reference computes {first.number} {first.kind}" in words
+    ]
+    own = [f"step-{s.index}" for s in report.steps if s.layer is not None and s.layer.number == first.number]
+    assert said == own

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,17 +13,23 @@ import numpy as np
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol
 from mlf_sdk.analysis.elf.info import FirmwareInfo
 from mlf_sdk.codegen.lock import Lock
+from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.judge.check import check_image
 from mlf_sdk.judge.compare import Comparison, OutputDifference
+from mlf_sdk.judge.layerfacts import file_facts
 from mlf_sdk.judge.memorymap import Contents, memory_maps
 from mlf_sdk.judge.profile import Costs, Profile, step_rows, works_of
+from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport
+from mlf_sdk.pipeline.sources import KernelSource
 from model_cases import Net
 from planning import examine, plan_project
 
 RAM = 0x20000000
+LAYERS = Path(__file__).parents[2] / "examples" / "layers" / "layers.tflite"
 
 
 def long_net(path: Path, steps: int) -> Path:
@@ -150,6 +157,22 @@ def findings(archive: Path, *, was_run: bool = True) -> Findings:
         no_profile="" if was_run else "it was not asked for",
         examination=examine(archive),
     )
+
+
+def layer_findings(archive: Path) -> Findings:
+    """Findings about an archive compiled from `LAYERS`, with the file's layers and a source for each kernel."""
+    found = findings(archive)
+    file = ModelFile(LAYERS, compiling_frontend(LAYERS), CompileOptions())
+    inputs = [np.zeros(file.graph.values[n].shape, file.graph.values[n].dtype) for n in file.graph.inputs]
+    symbols = dict.fromkeys(step.symbol for step in found.model.steps)
+    kernels = {
+        name: KernelSource(
+            path="model/layers/kernels/lib0.c", line=7, text="a < b && c", is_cut=False, calls=("tile",)
+        )
+        for name in symbols
+    }
+    kernels["tile"] = KernelSource(path="lib0.c", line=1, text="tile()", is_cut=True, calls=())
+    return dataclasses.replace(found, layers=file_facts(file, inputs), kernels=kernels)
 
 
 def profile_of(lock: Lock) -> Profile:

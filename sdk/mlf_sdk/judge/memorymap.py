@@ -161,8 +161,11 @@ class Contents:
 
     def _of_path(self, path: str, symbol: Symbol) -> PartKind | None:
         folders = path.split("/")[:-1]
-        if "codegen" in folders or any(
-            "cmsis" in folder.lower() for folder in folders if "crt" not in folders
+        is_made = folders[:1] == ["model"] and folders[2:] == ["kernels"]
+        if (
+            is_made
+            or "codegen" in folders
+            or any("cmsis" in folder.lower() for folder in folders if "crt" not in folders)
         ):
             return "kernels" if symbol.is_function else "params"
         for folder, kind in (("crt", "runtime"), ("model", "tables"), ("src", "application")):

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mlf_sdk.analysis.elf.image import Image, read_image
 from mlf_sdk.analysis.elf.info import FirmwareInfo, read_firmware_info
 from mlf_sdk.codegen.lock import Lock, LockModel
-from mlf_sdk.errors import MissingToolError, NotPossibleError, TargetError
+from mlf_sdk.errors import MissingToolError, MlfError, NotPossibleError, TargetError
 from mlf_sdk.judge.check import CheckReport
+from mlf_sdk.judge.layerfacts import FileFacts, file_facts
 from mlf_sdk.judge.memorymap import CodeItem, Contents, MemoryMap, memory_maps
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.chipfit import ChipFit, chip_fit
 from mlf_sdk.pipeline.doctor import ArchiveExamination, examine_request
 from mlf_sdk.pipeline.options import GatherOptions, ProfileOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
@@ -21,6 +23,8 @@ from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import run_request
+from mlf_sdk.pipeline.sources import KernelSource, kernel_sources
+from mlf_sdk.pipeline.witness import origin_of
 from mlf_sdk.targets.boards.row import Board
 
 
@@ -36,6 +40,10 @@ class Findings:
         run: None when nothing was run; ``not_run`` says why.
         profile: None when no step was measured; ``no_profile`` says why.
         examination: of the archive; None when a project was given.
+        layers: of the file that the model was compiled from; None where it is not at hand, and
+            ``no_layers`` says why.
+        kernels: C source of each step's function, by its symbol.
+        chip: that the image is held against; None: its memories are not known, or no chip fits.
     """
 
     lock: Lock
@@ -51,6 +59,10 @@ class Findings:
     profile: Profile | None
     no_profile: str
     examination: ArchiveExamination | None
+    layers: FileFacts | None = None
+    no_layers: str = ""
+    kernels: dict[str, KernelSource] = field(default_factory=dict)
+    chip: ChipFit | None = None
 
     @property
     def ok(self) -> bool:
@@ -82,13 +94,15 @@ def gather(request: Request, own: GatherOptions, pipeline: Pipeline) -> Findings
     target = project.target
     image = read_image(built.elf)
     contents = Contents(project.lock, image)
+    memories = memory_maps(contents, image, target.regions(project.folder))
+    layers, no_layers = _layers(request, project, pipeline)
     return Findings(
         lock=project.lock,
         model=project.model,
         board=target.board,
         check=done.check if done else stages.check(project, strict=bool(request.strict)),
         image=image,
-        memories=memory_maps(contents, image, target.regions(project.folder)),
+        memories=memories,
         code=contents.items(),
         firmware=read_firmware_info(image.content, str(built.elf)),
         run=done,
@@ -96,7 +110,24 @@ def gather(request: Request, own: GatherOptions, pipeline: Pipeline) -> Findings
         profile=measured,
         no_profile=no_profile,
         examination=None if project.is_given else examine_request(request, pipeline),
+        layers=layers,
+        no_layers=no_layers,
+        kernels=kernel_sources(project.folder, project.model),
+        chip=chip_fit(
+            request.chip, target.board, project.model, memories, done.instructions if done else None
+        ),
     )
+
+
+def _layers(request: Request, project: TargetProject, pipeline: Pipeline) -> tuple[FileFacts | None, str]:
+    """Return what the model's file says of its layers, or the reason why that is not known."""
+    origin = origin_of(request, project)
+    if origin.file is None:
+        return None, origin.why or "it came compiled, without the file that it was made from"
+    try:
+        return file_facts(origin.file, pipeline.batch(request).inputs(0)), ""
+    except MlfError as error:
+        return None, error.what
 
 
 def _why_not_run(project: TargetProject, own: GatherOptions) -> str:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from mlf_sdk.reporting.html.data import Arena, ArenaRect, StepRow
-from mlf_sdk.reporting.html.names import shorten
 from mlf_sdk.reporting.html.svg import SMALL_CHAR, centred, element, filled, markup, picture, stroke, ticks
 from mlf_sdk.reporting.layout import number, size
 
@@ -16,7 +16,8 @@ _LEFT, _RIGHT, _TOP = 76.0, 14.0, 44.0
 _PLOT, _STRIP, _GAP = 360.0, 72.0, 46.0
 _ENDS = 34.0  # width of "inputs written" and of "outputs read"
 _ALL_STEPS = 940.0
-_LEAST_STEP = 76.0  # a size such as "36,864 B" fits in
+_LEAST_STEP = 8.0
+_TICK = 24.0  # room for the number of a step
 _LEAST_SIDE = 3.0  # of a rectangle: none is lost
 _READABLE = 10  # characters of a shortened name that still say something
 _LINE = 14.0
@@ -54,9 +55,10 @@ class _Picture:
 
     def draw(self) -> str:
         self._grid()
-        for rect in self.arena.rects:
-            if rect.size_bytes:
-                self._rect(rect)
+        solid = [rect for rect in self.arena.rects if rect.size_bytes]
+        boxes = [self._rect(rect) for rect in solid]
+        for rect, box in zip(solid, boxes, strict=True):
+            _label(self.root, rect, box)
         self._peak("peak-line")
         self._marks()
         self._axis()
@@ -94,15 +96,16 @@ class _Picture:
         width = max(right - left, 3) + 2
         element(self.root, "rect", class_=style, x=left - 1, y=_TOP - 6, width=width, height=_PLOT + 12)
 
-    def _rect(self, rect: ArenaRect) -> None:
+    def _rect(self, rect: ArenaRect) -> tuple[float, float, float, float]:
+        """Draw a buffer; returns its left, top, width and height."""
         left, right = self.x(rect.first), self.x(rect.last + 1)
         top, bottom = self.y(rect.offset + rect.size_bytes), self.y(rect.offset)
         width, height = max(right - left, _LEAST_SIDE + 1), max(bottom - top, _LEAST_SIDE)
         top = bottom - height
         place = f"{rect.kind}, {size(rect.size_bytes)} at offset {number(rect.offset)}"
         title = f"{rect.name}\n{place}\n{when_text(rect)}"
-        group = filled(self.root, rect.kind, left + 0.5, top, width - 1, height, title=title)
-        _label(group, rect, (left, top, width, height))
+        filled(self.root, rect.kind, left + 0.5, top, width - 1, height, title=title)
+        return left, top, width, height
 
     def _marks(self) -> None:
         """Draw the planned end, the lower bound and the measured end of the arena."""
@@ -124,7 +127,7 @@ class _Picture:
     def _axis(self) -> None:
         y = self.bottom + 16
         centred(self.root, "in", _LEFT + _ENDS / 2, y, "tick")
-        for step in self.steps:
+        for step in self.steps[:: math.ceil(_TICK / self.column)]:
             middle = self.x(step.first) + self.column / 2
             centred(self.root, str(step.index), middle, y, "tick", title=step.name)
         end = self.x(self.arena.end) + _ENDS / 2
@@ -154,8 +157,8 @@ class _Picture:
         centred(self.root, text, at, self.strip - 8, "label out")
 
 
-def _label(group: ET.Element, rect: ArenaRect, box: tuple[float, float, float, float]) -> None:
-    """Label a buffer by name and size as far as there is room; vertically in narrow rectangles."""
+def _label(root: ET.Element, rect: ArenaRect, box: tuple[float, float, float, float]) -> None:
+    """Label a buffer by its whole name and size as far as there is room; vertically in narrow rectangles."""
     left, top, width, height = box
     lies = width >= height or width >= _READABLE * SMALL_CHAR + 8
     along, across = (width, height) if lies else (height, width)
@@ -164,7 +167,7 @@ def _label(group: ET.Element, rect: ArenaRect, box: tuple[float, float, float, f
     turn = {} if lies else {"transform": f"rotate(-90 {x:.2f} {y:.2f})"}
     for index, text in enumerate(lines):
         line_y = y + 4 + _LINE * (index - (len(lines) - 1) / 2)
-        centred(group, text, x, line_y, "small in", **turn)
+        centred(root, text, x, line_y, "small in over", **turn)
 
 
 def _lines(rect: ArenaRect, fits: int, rows: int) -> list[str]:
@@ -177,5 +180,4 @@ def _lines(rect: ArenaRect, fits: int, rows: int) -> list[str]:
         return [together if len(together) <= fits else figure]
     if len(rect.label) <= fits:
         return [rect.label, figure]
-    readable = rect.kind != "workspace" and fits >= _READABLE
-    return [shorten(rect.label, fits), figure] if readable else [figure]
+    return [figure]

@@ -59,6 +59,10 @@ def collect(found: Findings, made: datetime | None = None) -> Report:
         sections=found.image.sections,
         provenance=_provenance(found),
         findings=None if found.examination is None else found.examination.findings,
+        layers=found.layers,
+        no_layers=found.no_layers,
+        kernels=found.kernels,
+        chip=found.chip,
     )
 
 
@@ -80,6 +84,8 @@ def _step(model: LockModel, index: int, label: str) -> StepRow:
         exact=step.exact,
         makes=", ".join(map(tensor_text, made)),
         output_bytes=sum(t.size_bytes for t in made),
+        symbol=step.symbol,
+        layer=step.layer,
     )
 
 

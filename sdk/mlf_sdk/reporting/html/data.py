@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mlf_sdk.analysis.elf.image import Section
+from mlf_sdk.codegen.lock import LockLayer
 from mlf_sdk.ir.model import Finding
 from mlf_sdk.judge.check import ProofRow
 from mlf_sdk.judge.evidence import NOT_COMPARED
 from mlf_sdk.judge.groups import SizedItem
 from mlf_sdk.judge.heap import Allocator
+from mlf_sdk.judge.layerfacts import FileFacts
 from mlf_sdk.judge.memorymap import CodeItem, MemoryMap
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.judge.stack import StackBound
+from mlf_sdk.pipeline.chipfit import ChipFit
 from mlf_sdk.pipeline.mlperf.results import MlperfReport
+from mlf_sdk.pipeline.sources import KernelSource
 
 RectKind = Literal["input", "output", "tensor", "workspace"]
 
@@ -82,8 +86,10 @@ class StepRow:
 
     Attributes:
         label: name without the common prefix.
+        symbol: of its function in the image.
         first: time of its first phase.
         makes: types and shapes of its outputs.
+        layer: operator of the source model; None where the archive does not state it.
     """
 
     index: int
@@ -95,6 +101,8 @@ class StepRow:
     exact: bool
     makes: str
     output_bytes: int
+    symbol: str = ""
+    layer: LockLayer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +163,9 @@ class Report:
         not_run, no_profile: reasons; empty when there are figures.
         findings: None when no archive was examined.
         mlperf: result of ``bench mlperf``; None: it was not run.
+        layers: of the model's file; None where it is not at hand, and ``no_layers`` says why.
+        kernels: C source of each step's function, by its symbol.
+        chip: that the image is held against; None: its memories are not known, or no chip fits.
     """
 
     model: str
@@ -183,6 +194,31 @@ class Report:
     mlperf: MlperfReport | None = None
     lacking: str = ""
     evidence: str = ""
+    layers: FileFacts | None = None
+    no_layers: str = ""
+    kernels: dict[str, KernelSource] = field(default_factory=dict)
+    chip: ChipFit | None = None
+
+    @property
+    def model_flash_bytes(self) -> int:
+        """Kernels, tables and parameters of the models in the image; library functions are not counted."""
+        return self._bytes_of("kernels", "tables", "params")
+
+    @property
+    def model_ram_bytes(self) -> int:
+        """Arenas and static objects of the models in the image."""
+        return self._bytes_of("arena", "statics")
+
+    def _bytes_of(self, *kinds: str) -> int:
+        return sum(p.size_bytes for memory in self.memories for p in memory.parts if p.kind in kinds)
+
+    @property
+    def removed_macs(self) -> int:
+        """Multiplications of the file's layers that the kernels do not do; 0 where not known, or none."""
+        layers = [step.layer for step in self.steps if step.layer is not None]
+        if self.layers is None or len(layers) < len(self.steps):
+            return 0
+        return max(self.layers.macs - sum(layer.macs for layer in layers), 0)
 
     @property
     def missing(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlf_sdk.reporting.html.data import Flow, FlowEdge, FlowNode
-from mlf_sdk.reporting.html.names import shorten
+from mlf_sdk.reporting.html.names import anchor_of, shorten
 from mlf_sdk.reporting.html.svg import centred, element, markup, path, picture
 
 _BOX_W, _BOX_H = 232.0, 40.0
@@ -169,7 +169,10 @@ class _Picture:
     def _box(self, node: FlowNode, spot: _Spot) -> None:
         kind = "step" if node.step is not None else "io"
         number = f"{node.step}  " if node.step is not None else ""
-        group = element(self.root, "g", title=f"{number}{node.name}\n{node.detail}".strip())
+        parent = self.root
+        if node.step is not None:
+            parent = element(self.root, "a", href=f"#{anchor_of(node.step)}")
+        group = element(parent, "g", title=f"{number}{node.name}\n{node.detail}".strip())
         left = spot.x - _BOX_W / 2
         element(
             group,

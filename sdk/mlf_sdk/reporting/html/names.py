@@ -9,6 +9,16 @@ from mlf_sdk.codegen.lock import LockModel, LockStep
 from mlf_sdk.judge.profile import Profile, StepProfile
 
 
+def anchor_of(step: int) -> str:
+    """Id of the card of a step on the page."""
+    return f"step-{step}"
+
+
+def source_anchor(name: str) -> str:
+    """Id of the card of a function's source on the page."""
+    return f"source-{name}"
+
+
 def short_names(names: Sequence[str]) -> list[str]:
     """Remove the common prefix of whole words from names."""
     prefix = shared_prefix(names)

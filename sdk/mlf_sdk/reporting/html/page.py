@@ -14,11 +14,19 @@ from mlf_sdk.codegen.templates import CompiledTemplates
 from mlf_sdk.reporting.html.arena import arena_picture, when_text
 from mlf_sdk.reporting.html.data import Report
 from mlf_sdk.reporting.html.flow import flow_picture
+from mlf_sdk.reporting.html.layers import (
+    histogram_picture,
+    layer_cards,
+    range_text,
+    scale_text,
+    short_name,
+    zero_text,
+)
 from mlf_sdk.reporting.html.memory import LABELS, memory_picture
 from mlf_sdk.reporting.html.mlperf import mlperf_facts, window_rows
-from mlf_sdk.reporting.html.names import profile_names, short_names
+from mlf_sdk.reporting.html.names import anchor_of, profile_names, short_names, source_anchor
 from mlf_sdk.reporting.html.svg import bar, swatch
-from mlf_sdk.reporting.layout import capacity, counted, number, size
+from mlf_sdk.reporting.layout import capacity, counted, figure, number, size
 from mlf_sdk.tools.checks import printable
 from mlf_sdk.version import __version__
 
@@ -41,6 +49,7 @@ def render_page(report: Report) -> bytes:
         functions_shown=FUNCTIONS_SHOWN,
         sdk_version=__version__,
         takes=_takes(report),
+        cards=layer_cards(report),
         mlperf_facts=mlperf_facts(report.mlperf) if report.mlperf else [],
         mlperf_windows=window_rows(report.mlperf) if report.mlperf else [],
         profile_names=profile_names(report.profile) if report.profile else [],
@@ -93,6 +102,15 @@ def _environment() -> jinja2.Environment:
         bar=lambda share, kind: Markup(bar(kind, share)),  # noqa: S704
         swatch=lambda kind: Markup(swatch(kind)),  # noqa: S704
         when=when_text,
+        histogram=lambda found: Markup(histogram_picture(found)),  # noqa: S704
+        range_text=range_text,
+        scale_text=scale_text,
+        zero_text=zero_text,
+        short_name=short_name,
+        anchor=anchor_of,
+        source_anchor=source_anchor,
+        ms=figure,
+        plain=plain_text,
         breakable=_breakable,
     )
     return environment
