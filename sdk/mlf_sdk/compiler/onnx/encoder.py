@@ -9,12 +9,11 @@ import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import LabelEncoder
-from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.file import Whatever
 from mlf_sdk.compiler.onnx.raw import text_of
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.reference import evaluate
+from mlf_sdk.compiler.reference import evaluate_one
 
 _KINDS: Final = ("strings", "int64s", "floats", "tensor")
 _DEFAULTS: Final[dict[str, tuple[str, Whatever]]] = {
@@ -107,6 +106,5 @@ def _emit(steps: Steps, keys: Array, values: Array, default: Whatever) -> None:
     if source.data is None:
         context.emit(operator)
         return
-    graph = Graph(name="", values=tuple(context.values), operators=(), inputs=(), outputs=())
-    (found,) = evaluate(graph, operator, [source.data], [])
+    (found,) = evaluate_one(context.values, operator, [source.data])
     context.constant(name, found.reshape(x.shape))

@@ -35,14 +35,13 @@ _SAFE_BIAS = 1 << 30
 def remove_constant_channels(graph: Graph) -> Graph:
     """Remove channels that are constant, as far as all that reads them can do without."""
     rewrite = Rewrite(graph)
-    readers = rewrite.readers()
     held: dict[int, Array] = {}
     for operator in graph.operators:
         found = _constants(graph, operator, held)
         if found is not None:
             held[operator.outputs[0]] = found
     keep = {value: constants == _UNKNOWN for value, constants in held.items()}
-    _settle(graph, readers, held, keep)
+    _settle(graph, rewrite.readers, held, keep)
     for position, operator in enumerate(graph.operators):
         rewrite.operators[position] = _shrunk(rewrite, operator, held, keep)
     for value, kept in keep.items():
@@ -98,7 +97,7 @@ def _removable(operator: Conv2D | DepthwiseConv2D | FullyConnected, x: Value, kn
 
 
 def _settle(
-    graph: Graph, readers: dict[int, list[int]], held: dict[int, Array], keep: dict[int, Array]
+    graph: Graph, readers: dict[int, set[int]], held: dict[int, Array], keep: dict[int, Array]
 ) -> None:
     """Keep every channel that some reader needs, until nothing changes; keep a multiple of four."""
     for value in list(keep):
@@ -111,10 +110,10 @@ def _settle(
     while True:
         before = {value: kept.copy() for value, kept in keep.items()}
         for value, kept in keep.items():
-            for position in readers.get(value, []):
+            for position in readers.get(value, ()):
                 np.logical_or(kept, _needed(graph, graph.operators[position], value, held, keep), out=kept)
             _round_up(kept)
-            for position in readers.get(value, []):
+            for position in readers.get(value, ()):
                 operator = graph.operators[position]
                 if _follows(operator, value) and operator.outputs[0] in keep:
                     np.logical_or(keep[operator.outputs[0]], kept, out=keep[operator.outputs[0]])

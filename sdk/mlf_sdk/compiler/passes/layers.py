@@ -66,7 +66,6 @@ def multiply_whole_windows(graph: Graph) -> Graph:
 def fold_padding(graph: Graph) -> Graph:
     """Let convolutions read what a PAD before them pads, where nothing else reads its result."""
     rewrite = Rewrite(graph)
-    readers = rewrite.readers()
     makers = {o.outputs[0]: i for i, o in enumerate(graph.operators) if isinstance(o, Move)}
     for position, operator in enumerate(graph.operators):
         if not isinstance(operator, Conv2D | DepthwiseConv2D) or operator.inputs[0] not in makers:
@@ -74,8 +73,7 @@ def fold_padding(graph: Graph) -> Graph:
         maker = makers[operator.inputs[0]]
         pad = graph.operators[maker]
         before = _padding(graph, pad)
-        alone = readers[operator.inputs[0]] == [position] and operator.inputs[0] not in graph.outputs
-        if before is None or not alone:
+        if before is None or rewrite.only_reader(operator.inputs[0]) != position:
             continue
         window = operator.window
         moved = (window.before[0] + before[0], window.before[1] + before[1])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes are moved instead of real numbers.
 
-What is quantised behind a concatenation, a padding or a transposition is quantised in front of it, and what
+What is quantised after a concatenation, a padding or a transposition is quantised before it, and what
 is cut out of dequantised numbers is cut out of their bytes. Functions of elements in between go along.
 """
 
@@ -14,138 +14,149 @@ import numpy as np
 from mlf_sdk.compiler.graph import FLOAT32, Graph, Value
 from mlf_sdk.compiler.operators import Array, Convert, Map, Move, Operator, Reshape
 from mlf_sdk.compiler.passes.rewrite import Rewrite
-from mlf_sdk.compiler.reference import evaluate
+from mlf_sdk.compiler.reference import evaluate_one
 
 
 def move_bytes(graph: Graph) -> Graph:
     """Exchange moves of real numbers with the functions that make bytes of them, or make them of bytes."""
     for exchange in (_dequantise_after, _quantise_before):
         rewrite = Rewrite(graph)
-        while exchange(rewrite):
-            graph = rewrite.finish()
-            rewrite = Rewrite(graph)
+        pending = list(range(len(rewrite.operators)))
+        while pending:
+            position = pending.pop()
+            if rewrite.operators[position] is not None:
+                pending += exchange(rewrite, position)
+        graph = rewrite.finish()
     return graph
 
 
-def _quantise_before(rewrite: Rewrite) -> bool:
-    """Let a function whose result is quantised stand in front of the move before; False: there is none."""
-    graph, readers, makers = rewrite.graph, rewrite.readers(), rewrite.makers()
-    for position, function in enumerate(graph.operators):
-        moved = _operand(graph, function)
-        if (
-            moved is None
-            or moved.dtype != FLOAT32
-            or moved.id not in makers
-            or not _is_quantised(rewrite, readers, function)
-        ):
-            continue
-        maker = makers[moved.id]
-        move = graph.operators[maker]
-        if not isinstance(move, Move | Reshape) or len(move.outputs) != 1:
-            continue
-        inputs = graph.read(move)
-        no_more = sum(v.elements for v in inputs) <= moved.elements
-        fit = len(inputs) == 1 or any(v.data is not None or _is_of_bytes(graph, makers, v) for v in inputs)
-        if no_more and fit and rewrite.only_reader(readers, moved.id) == position:
-            rewrite.operators[position] = None
-            rewrite.operators[maker : maker + 1] = _functions_moved(rewrite, function, moved, move)
-            return True
-    return False
+def _quantise_before(rewrite: Rewrite, position: int) -> list[int]:
+    """Let a quantisation, and the functions before it, stand before the move of their operand.
 
-
-def _functions_moved(
-    rewrite: Rewrite, function: Operator, moved: Value, move: Move | Reshape
-) -> list[Operator]:
-    """A function of each input of a move, and the move of their results."""
-    graph = rewrite.graph
-    (y,) = graph.written(function)
-    inputs: list[int] = []
-    found: list[Operator] = []
-    for x in graph.read(move):
+    Returns:
+        Positions of quantisations that may be exchanged since.
+    """
+    functions = _quantised_functions(rewrite, position)
+    moved = _operand(rewrite, rewrite.operators[functions[0]]) if functions else None
+    place = rewrite.makers.get(moved.id) if moved is not None else None
+    move = rewrite.operators[place] if place is not None else None
+    if moved is None or place is None or not isinstance(move, Move | Reshape) or len(move.outputs) != 1:
+        return []
+    inputs = rewrite.read(move)
+    no_more = sum(v.elements for v in inputs) <= moved.elements
+    fit = len(inputs) == 1 or any(v.data is not None or _is_of_bytes(rewrite, v) for v in inputs)
+    if not no_more or not fit or rewrite.only_reader(moved.id) != functions[0]:
+        return []
+    chain = [operator for p in functions if (operator := rewrite.operators[p]) is not None]
+    (y,) = rewrite.written(chain[-1])
+    for each in functions:
+        rewrite.put(each, None)
+    results: list[int] = []
+    made: list[int] = []
+    for x in inputs:
         if x.data is not None:
-            inputs.append(rewrite.constant(y, _result(graph, function, moved, x.data), y.quantisation))
+            results.append(rewrite.constant(y, _results(rewrite, chain, x.data), y.quantisation))
             continue
-        inputs.append(rewrite.value(y, name=x.name, shape=x.shape).id)
-        found.append(_applied(function, moved, x.id, inputs[-1]))
-    after = dataclasses.replace(move, inputs=tuple(inputs), outputs=(y.id,))
+        source = x.id
+        for function in chain:
+            (old,) = rewrite.written(function)
+            target = rewrite.value(old, name=x.name, shape=x.shape).id
+            made.append(rewrite.insert(_applied(rewrite, function, source, target), place))
+            source = target
+        results.append(source)
+    after = dataclasses.replace(move, inputs=tuple(results), outputs=(y.id,))
     if isinstance(after, Move) and after.fill is not None:
-        filled = _result(graph, function, moved, np.array([after.fill], moved.dtype))
+        filled = _results(rewrite, chain, np.array([after.fill], moved.dtype))
         after = dataclasses.replace(after, fill=float(filled[0]))
-    return [*found, after]
+    rewrite.put(place, after)
+    return made
 
 
-def _dequantise_after(rewrite: Rewrite) -> bool:
-    """Let a function that makes real numbers of bytes stand behind their moves; False: there is none."""
-    graph, readers, makers = rewrite.graph, rewrite.readers(), rewrite.makers()
-    for position, function in enumerate(graph.operators):
-        x = _operand(graph, function)
-        if x is None or not _is_of_bytes(graph, makers, x):
-            continue
-        (y,) = graph.written(function)
-        moves = [(p, graph.operators[p]) for p in sorted(set(readers.get(y.id, [])))]
-        if y.id in graph.outputs or y.dtype != FLOAT32 or not _cut(graph, y, [m for _, m in moves]):
-            continue
-        rewrite.operators[position] = None
-        for place, (p, move) in enumerate(moves):
-            (z,) = graph.written(move)
-            part = rewrite.value(x, name=z.name, shape=z.shape)
-            before = dataclasses.replace(move, inputs=(x.id,), outputs=(part.id,))
-            after = _applied(function, x, part.id, z.id)
-            rewrite.operators[p + place : p + place + 1] = [before, after]
-        return True
-    return False
+def _quantised_functions(rewrite: Rewrite, position: int) -> list[int]:
+    """Positions of a quantisation to bytes and of the functions of real numbers that only it follows."""
+    operator = rewrite.operators[position]
+    (y,) = rewrite.written(operator) if isinstance(operator, Convert) else (None,)
+    if y is None or y.dtype.itemsize != 1 or y.quantisation is None:
+        return []
+    found: list[int] = []
+    operand = _operand(rewrite, operator)
+    while operand is not None and operand.dtype == FLOAT32:
+        found.insert(0, position)
+        if rewrite.only_reader(operand.id) != position or operand.id not in rewrite.makers:
+            break
+        position = rewrite.makers[operand.id]
+        operand = _operand(rewrite, rewrite.operators[position])
+    return found
 
 
-def _cut(graph: Graph, y: Value, moves: list[Operator]) -> bool:
+def _dequantise_after(rewrite: Rewrite, position: int) -> list[int]:
+    """Let a function that makes real numbers of bytes stand after the moves of its result.
+
+    Returns:
+        Positions of functions that may be exchanged since.
+    """
+    function = rewrite.operators[position]
+    x = _operand(rewrite, function)
+    if function is None or x is None or not _is_of_bytes(rewrite, x):
+        return []
+    (y,) = rewrite.written(function)
+    moves = {p: o for p in sorted(rewrite.readers.get(y.id, ())) if (o := rewrite.operators[p]) is not None}
+    if y.id in rewrite.outputs or y.dtype != FLOAT32 or not _is_cut(rewrite, y, list(moves.values())):
+        return []
+    rewrite.put(position, None)
+    for place, move in moves.items():
+        (z,) = rewrite.written(move)
+        part = rewrite.value(x, name=z.name, shape=z.shape)
+        rewrite.put(place, _applied(rewrite, function, part.id, z.id))
+        rewrite.insert(dataclasses.replace(move, inputs=(x.id,), outputs=(part.id,)), place)
+    return [*moves, *([rewrite.makers[x.id]] if x.id in rewrite.makers else [])]
+
+
+def _is_cut(rewrite: Rewrite, y: Value, moves: list[Operator]) -> bool:
     """True for moves of one value without anything around it, together of no more elements than it has."""
     if not moves or not all(isinstance(m, Move) and m.fill is None and m.inputs == (y.id,) for m in moves):
         return False
-    written = [v for m in moves for v in graph.written(m)]
+    written = [v for m in moves for v in rewrite.written(m)]
     return len(written) == len(moves) and sum(v.elements for v in written) <= y.elements
 
 
-def _operand(graph: Graph, operator: Operator) -> Value | None:
+def _operand(rewrite: Rewrite, operator: Operator | None) -> Value | None:
     """The value whose elements a function takes one by one; None for other operators."""
     if not isinstance(operator, Convert | Map):
         return None
-    (y,) = graph.written(operator)
-    varying = {v.id: v for v in graph.read(operator) if v.data is None}
-    others = [v for v in graph.read(operator) if v.data is not None]
+    (y,) = rewrite.written(operator)
+    varying = {v.id: v for v in rewrite.read(operator) if v.data is None}
+    others = [v for v in rewrite.read(operator) if v.data is not None]
     if len(varying) != 1 or any(v.elements != 1 for v in others):
         return None
     (x,) = varying.values()
     return x if x.shape == y.shape else None
 
 
-def _is_quantised(rewrite: Rewrite, readers: dict[int, list[int]], function: Operator) -> bool:
-    """True for a function whose result becomes bytes, by itself or by the next functions."""
-    while True:
-        (y,) = rewrite.graph.written(function)
-        if isinstance(function, Convert):
-            return y.dtype.itemsize == 1 and y.quantisation is not None
-        reader = rewrite.only_reader(readers, y.id)
-        if reader is None or _operand(rewrite.graph, rewrite.graph.operators[reader]) is None:
-            return False
-        function = rewrite.graph.operators[reader]
-
-
-def _is_of_bytes(graph: Graph, makers: dict[int, int], x: Value) -> bool:
+def _is_of_bytes(rewrite: Rewrite, x: Value) -> bool:
     """True for bytes, and for what functions make of them."""
     while x.dtype.itemsize != 1:
-        before = _operand(graph, graph.operators[makers[x.id]]) if x.id in makers else None
+        before = (
+            _operand(rewrite, rewrite.operators[rewrite.makers[x.id]]) if x.id in rewrite.makers else None
+        )
         if before is None:
             return False
         x = before
     return True
 
 
-def _applied(function: Operator, old: Value, x: int, y: int) -> Operator:
+def _applied(rewrite: Rewrite, function: Operator, x: int, y: int) -> Operator:
     """The function of another value."""
-    inputs = tuple(x if i == old.id else i for i in function.inputs)
+    operand = _operand(rewrite, function)
+    inputs = tuple(x if operand is not None and i == operand.id else i for i in function.inputs)
     return dataclasses.replace(function, inputs=inputs, outputs=(y,))
 
 
-def _result(graph: Graph, function: Operator, moved: Value, data: Array) -> Array:
-    """Results of a function for known elements."""
-    given = [data if v.id == moved.id else v.constant.reshape(-1)[0] for v in graph.read(function)]
-    return evaluate(graph, function, [np.asarray(a) for a in given], [])[0].reshape(data.shape)
+def _results(rewrite: Rewrite, functions: list[Operator], data: Array) -> Array:
+    """Results of functions, each of the one before, for known elements."""
+    for function in functions:
+        reads = rewrite.read(function)
+        given = [data if v.data is None else v.constant.reshape(-1)[0] for v in reads]
+        (found,) = evaluate_one(rewrite.values, function, [np.asarray(a) for a in given])
+        data = found.reshape(data.shape)
+    return data

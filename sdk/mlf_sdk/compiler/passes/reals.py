@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expressions of real numbers become a part of what makes or reads them.
 
-Factors, terms and limits behind a layer become the layer's own; an expression that only another one reads
+Factors, terms and limits that follow a layer become its own; an expression that only another one reads
 becomes a part of it: one loop for both.
 """
 
@@ -33,40 +33,22 @@ MAX_CALLS: Final = 16
 
 def fold_affine(graph: Graph) -> Graph:
     """Fold products, sums and limits of channels into the layer before, where nothing else reads it."""
-    while True:
-        found = _once(graph)
-        if found is None:
-            return graph
-        graph = found
-
-
-def _once(graph: Graph) -> Graph | None:
-    """Fold what stands directly behind each layer; None where there is nothing to fold."""
     rewrite = Rewrite(graph)
-    readers = rewrite.readers()
-    changed = False
-    for position, operator in enumerate(graph.operators):
-        alone = len(operator.outputs) == 1 and readers.get(operator.outputs[0], [])
-        if not alone or len(alone) != 1 or operator.outputs[0] in graph.outputs:
-            continue
-        follower = rewrite.operators[alone[0]]
-        if follower is None or rewrite.operators[position] is not operator:
-            continue
-        joined = _limited(graph, operator, follower) or _scaled(rewrite, operator, follower)
+    for position, operator, place, follower in rewrite.pairs():
+        joined = _limited(rewrite, operator, follower) or _scaled(rewrite, operator, follower)
         if joined is not None:
             # In the place of the later one: what it reads besides is written by then.
-            rewrite.operators[alone[0]] = dataclasses.replace(joined, outputs=follower.outputs)
-            rewrite.operators[position] = None
-            changed = True
-    return rewrite.finish() if changed else None
+            rewrite.put(position, None)
+            rewrite.put(place, dataclasses.replace(joined, outputs=follower.outputs))
+    return rewrite.finish()
 
 
-def _limited(graph: Graph, operator: Operator, follower: Operator) -> Operator | None:
-    """The operator with the limits of a CLIP behind it."""
+def _limited(rewrite: Rewrite, operator: Operator, follower: Operator) -> Operator | None:
+    """The operator with the limits of a CLIP that follows it."""
     if not isinstance(follower, Map) or follower.expression.function != "clip":
         return None
     layers = Conv2D | DepthwiseConv2D | FullyConnected | Pool2D
-    if not isinstance(operator, layers) or graph.written(operator)[0].dtype != np.float32:
+    if not isinstance(operator, layers) or rewrite.written(operator)[0].dtype != np.float32:
         return None
     if follower.expression.arguments != (0,):
         return None
@@ -77,21 +59,19 @@ def _limited(graph: Graph, operator: Operator, follower: Operator) -> Operator |
 
 def _scaled(rewrite: Rewrite, operator: Operator, follower: Operator) -> Operator | None:
     """The layer with the factors or terms of its channels in its weights and biases."""
-    graph = rewrite.graph
     if not isinstance(operator, Conv2D | DepthwiseConv2D | FullyConnected) or operator.clamp != UNLIMITED:
         return None
     if not isinstance(follower, Map):
         return None
     call, clamp = follower.expression.unlimited()
-    weights = graph.values[operator.inputs[1]]
-    y = graph.values[operator.outputs[0]]
+    weights, (y,) = rewrite.values[operator.inputs[1]], rewrite.written(operator)
     if weights.data is None or weights.dtype != np.float32 or y.dtype != np.float32:
         return None
-    constant = _per_channel(graph, follower, call, operator.outputs[0], y)
+    constant = _per_channel(rewrite.graph, follower, call, y)
     if constant is None:
         return None
     factor, term = constant
-    bias = graph.values[operator.inputs[2]].constant if len(operator.inputs) > 2 else np.zeros(y.shape[-1])
+    bias = rewrite.values[operator.inputs[2]].constant if len(operator.inputs) > 2 else np.zeros(y.shape[-1])
     places = (-1,) if isinstance(operator, DepthwiseConv2D) else (-1, *(1,) * (len(weights.shape) - 1))
     scaled = weights.constant.astype(np.float64) * factor.reshape(places)
     moved = bias.reshape(-1).astype(np.float64) * factor + term
@@ -107,11 +87,11 @@ def _scaled(rewrite: Rewrite, operator: Operator, follower: Operator) -> Operato
     )
 
 
-def _per_channel(graph: Graph, operator: Map, call: Call, value: int, y: Value) -> tuple[Array, Array] | None:
+def _per_channel(graph: Graph, operator: Map, call: Call, y: Value) -> tuple[Array, Array] | None:
     """Factor and term that a call gives each channel of a layer's result."""
     if call.arguments != (0, 1):
         return None
-    first = operator.inputs[0] == value
+    first = operator.inputs[0] == y.id
     other = graph.values[operator.inputs[1 if first else 0]]
     if operator.inputs[0] == operator.inputs[1] or graph.values[operator.outputs[0]].shape != y.shape:
         return None
@@ -135,20 +115,13 @@ def _per_channel(graph: Graph, operator: Map, call: Call, value: int, y: Value) 
 def fuse_maps(graph: Graph) -> Graph:
     """Put each map into the one that reads it alone, element by element."""
     rewrite = Rewrite(graph)
-    readers = rewrite.readers()
-    for position, operator in enumerate(rewrite.operators):
-        if not isinstance(operator, Map) or operator.outputs[0] in graph.outputs:
-            continue
-        behind = {*readers.get(operator.outputs[0], [])}
-        follower = rewrite.operators[behind.pop()] if len(behind) == 1 else None
-        if not isinstance(follower, Map):
+    for position, operator, place, follower in rewrite.pairs():
+        if not isinstance(operator, Map) or not isinstance(follower, Map):
             continue
         joined = _joined(graph, operator, follower)
         if joined is not None:
-            place = rewrite.operators.index(follower)
-            rewrite.operators[place], rewrite.operators[position] = joined, None
-            for number in operator.inputs:
-                readers[number] = [place if reader == position else reader for reader in readers[number]]
+            rewrite.put(position, None)
+            rewrite.put(place, joined)
     return rewrite.finish()
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -14,31 +14,70 @@ from mlf_sdk.ir.tensor import Quantisation
 
 
 class Rewrite:
-    """A copy of a graph that can be changed; an operator that is None, or that nothing reads, is left out."""
+    """A copy of a graph that can be changed; an operator that is None, or that nothing reads, is left out.
+
+    Attributes:
+        operators: by their position; those that were inserted are behind the graph's own.
+        readers: positions of the operators that read each value; `put` and `insert` keep them.
+        makers: position of the operator that makes each value; they as well.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.values = list(graph.values)
         self.operators: list[Operator | None] = list(graph.operators)
         self.outputs = list(graph.outputs)
+        self.readers: dict[int, set[int]] = {}
+        self.makers: dict[int, int] = {}
         self._instead: dict[int, int] = {}
+        self._inserted: dict[int, list[int]] = {}
+        for position, operator in enumerate(graph.operators):
+            self._note(position, operator)
 
-    def readers(self) -> dict[int, list[int]]:
-        """Positions of the operators that read each value."""
-        found: dict[int, list[int]] = {}
-        for position, operator in enumerate(self.operators):
-            for number in operator.inputs if operator is not None else ():
-                found.setdefault(number, []).append(position)
-        return found
+    def _note(self, position: int, operator: Operator) -> None:
+        for number in operator.inputs:
+            self.readers.setdefault(number, set()).add(position)
+        self.makers |= dict.fromkeys(operator.outputs, position)
 
-    def makers(self) -> dict[int, int]:
-        """Position of the operator that makes each value."""
-        return {i: p for p, o in enumerate(self.operators) for i in (o.outputs if o is not None else ())}
+    def put(self, position: int, operator: Operator | None) -> None:
+        """Replace an operator; None: it is left out."""
+        old, self.operators[position] = self.operators[position], operator
+        for number in old.inputs if old is not None else ():
+            self.readers[number].discard(position)
+        for number in old.outputs if old is not None else ():
+            self.makers.pop(number)
+        if operator is not None:
+            self._note(position, operator)
 
-    def only_reader(self, readers: dict[int, list[int]], value: int) -> int | None:
+    def insert(self, operator: Operator, before: int) -> int:
+        """Add an operator before the one at a position, after others that were; return its own position."""
+        self.operators.append(operator)
+        position = len(self.operators) - 1
+        self._inserted.setdefault(before, []).append(position)
+        self._note(position, operator)
+        return position
+
+    def only_reader(self, value: int) -> int | None:
         """Position of the operator that alone reads a value; None where others or the caller do."""
-        alone = set(readers.get(value, []))
-        return alone.pop() if len(alone) == 1 and value not in self.outputs else None
+        alone = self.readers.get(value, ())
+        return next(iter(alone)) if len(alone) == 1 and value not in self.outputs else None
+
+    def pairs(self) -> Iterator[tuple[int, Operator, int, Operator]]:
+        """Positions of operators with those that alone read their only results, and both as they are then."""
+        for position in range(len(self.graph.operators)):
+            operator = self.operators[position]
+            place = self.only_reader(operator.outputs[0]) if operator and len(operator.outputs) == 1 else None
+            reader = self.operators[place] if place is not None else None
+            if operator is not None and place is not None and reader is not None:
+                yield position, operator, place, reader
+
+    def read(self, operator: Operator) -> list[Value]:
+        """Values that an operator reads, as they are now."""
+        return [self.values[i] for i in operator.inputs]
+
+    def written(self, operator: Operator) -> list[Value]:
+        """Values that an operator writes, as they are now."""
+        return [self.values[i] for i in operator.outputs]
 
     def value(self, like: Value, **changes: object) -> Value:
         """Add a value that differs from another one."""
@@ -60,13 +99,24 @@ class Rewrite:
     def finish(self) -> Graph:
         """The changed graph."""
         self.outputs = [self.current(i) for i in self.outputs]
-        operators = [self._redirected(o) for o in self.operators if o is not None]
+        operators = [self._redirected(o) for o in self._ordered()]
         return dataclasses.replace(
             self.graph,
             values=tuple(self.values),
             operators=tuple(_read(operators, self.outputs)),
             outputs=tuple(self.outputs),
         )
+
+    def _ordered(self) -> Iterator[Operator]:
+        """Operators in the order in which they run: those that were inserted before each, and itself."""
+        pending = [(p, False) for p in reversed(range(len(self.graph.operators)))]
+        while pending:
+            position, is_ready = pending.pop()
+            inserted = () if is_ready else self._inserted.get(position, ())
+            if inserted:
+                pending += [(position, True), *((p, False) for p in reversed(inserted))]
+            elif (operator := self.operators[position]) is not None:
+                yield operator
 
     def current(self, value: int) -> int:
         """Value that is read instead of one, or this itself."""

@@ -37,20 +37,19 @@ def sign_layers(graph: Graph) -> Graph:
         else:
             place[number] = number
             rewrite.values[number] = value
-    operators: list[Operator | None] = []
     ready = {number for number in signed if place[number] == number} | made
-    for operator in graph.operators:
+    for position, operator in enumerate(graph.operators):
         if not isinstance(operator, _Layer) or operator not in chosen:
-            operators.append(operator)
             continue
         x, y = operator.inputs[0], operator.outputs[0]
         if x not in ready:
             ready.add(x)
-            operators.append(_conversion(operator, x, place[x]))
-        operators.append(_moved(rewrite, operator, place))
+            rewrite.insert(_conversion(operator, x, place[x]), position)
+        layer = _moved(rewrite, operator, place)
         if y in kept:
-            operators.append(_conversion(operator, place[y], y))
-    rewrite.operators = operators
+            rewrite.insert(layer, position)
+            layer = _conversion(operator, place[y], y)
+        rewrite.put(position, layer)
     return rewrite.finish()
 
 

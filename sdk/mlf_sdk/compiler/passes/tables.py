@@ -99,13 +99,13 @@ def _columns(rewrite: Rewrite) -> dict[int, Column]:
 
     Behind a byte that several operators read a new column begins.
     """
-    graph, readers = rewrite.graph, rewrite.readers()
+    graph = rewrite.graph
     made: dict[int, Column] = {}
     seen = {i: _begun(graph.values[i], np.ones(256, bool)) for i in graph.inputs if _is_byte(graph.values[i])}
     for position, operator in enumerate(graph.operators):
         column = _column(graph, operator, seen)
         for value in graph.written(operator):
-            shared = value.id in graph.outputs or len(set(readers.get(value.id, []))) > 1
+            shared = value.id in graph.outputs or len(rewrite.readers.get(value.id, ())) > 1
             before = column.before if column is not None else None
             if column is not None and before is not None and column.is_same(before):
                 left_out = _leave_out(rewrite, position, value, before.value)

@@ -6,13 +6,14 @@ It is the oracle of passes and kernels, and shares no code with either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Array, Operator, ReadState, WriteState
 from mlf_sdk.errors import InputError
 
@@ -82,6 +83,23 @@ def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: Stat
         states[operator.state] = inputs[0].copy()
         return []
     return _reference(type(operator))(graph, operator, inputs, states)
+
+
+def evaluate_one(values: Sequence[Value], operator: Operator, inputs: list[Array]) -> list[Array]:
+    """Outputs of an operator without a state, of values that are not yet those of a graph.
+
+    Args:
+        values: by their ids.
+    """
+    place = {number: at for at, number in enumerate(dict.fromkeys((*operator.inputs, *operator.outputs)))}
+    own = tuple(dataclasses.replace(values[number], id=at) for number, at in place.items())
+    renumbered = dataclasses.replace(
+        operator,
+        inputs=tuple(place[i] for i in operator.inputs),
+        outputs=tuple(place[i] for i in operator.outputs),
+    )
+    graph = Graph(name="", values=own, operators=(renumbered,), inputs=(), outputs=())
+    return evaluate(graph, renumbered, inputs, [])
 
 
 def _reference(kind: type[Operator]) -> Reference:

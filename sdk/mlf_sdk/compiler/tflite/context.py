@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.compiler.builder import GraphBuilder, operator_fields, refuse
-from mlf_sdk.compiler.graph import Graph, State, Value
+from mlf_sdk.compiler.graph import State, Value
 from mlf_sdk.compiler.operators import Array, Operator
-from mlf_sdk.compiler.reference import evaluate
+from mlf_sdk.compiler.reference import evaluate_one
 from mlf_sdk.compiler.reference.bytes import stored
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
 from mlf_sdk.ir.model import Finding
@@ -93,8 +93,7 @@ class Context(GraphBuilder):
         if not reads or any(v.data is None for v in reads):
             super().emit(operator)
             return
-        graph = Graph(name="", values=tuple(self.values), operators=(), inputs=(), outputs=())
-        found = evaluate(graph, operator, [v.data for v in reads if v.data is not None], [])
+        found = evaluate_one(self.values, operator, [v.data for v in reads if v.data is not None])
         for number, array in zip(operator.outputs, found, strict=True):
             self.fold(number, array)
 
