@@ -11,6 +11,7 @@ import pytest
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Move
 from mlf_sdk.compiler.passes import move_bytes
+from mlf_sdk.compiler.passes.rewrite import Rewrite
 from pass_checks import changed, graph_of
 from tflite_models import Maker
 
@@ -77,3 +78,26 @@ def test_what_others_read_as_real_numbers_is_moved_as_such(tmp_path: Path) -> No
     quantised = m.spec.add("QUANTIZE", (turned,), m.activation((1, 4, 6)))
     after = changed(graph_of(m.finish(quantised, turned), tmp_path))
     assert moved_types(after) == {"float32"}
+
+
+def test_a_graph_is_gone_through_once_however_many_moves_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    m = Maker(5)
+    x = m.input((1, 4, 6))
+    for n in range(30):
+        shape = (1, 6, 4) if n % 2 == 0 else (1, 4, 6)
+        turned = m.spec.add("DEQUANTIZE", (x,), real(m, 1, *shape[:0:-1]))
+        turned = m.spec.add("TRANSPOSE", (turned, numbers(m, 0, 2, 1)), real(m, *shape))
+        x = m.spec.add("QUANTIZE", (turned,), m.activation(shape))
+    before = graph_of(m.finish(x), tmp_path)
+    made: list[Rewrite] = []
+
+    def counted(graph: Graph) -> Rewrite:
+        made.append(Rewrite(graph))
+        return made[-1]
+
+    monkeypatch.setattr("mlf_sdk.compiler.passes.moves.Rewrite", counted)
+    after = changed(before, move_bytes)
+    assert moved_types(after) == {"int8"}
+    assert len(made) == 2
