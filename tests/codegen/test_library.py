@@ -13,10 +13,12 @@ import pytest
 import mlf_sdk
 from archives import Spec, write
 from archives import build as tiny_archive
+from mlf_sdk.analysis.assembly import scan_assembly
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.analysis.elf.info import read_firmware_info
 from mlf_sdk.errors import InputError
 from mlf_sdk.version import __version__
+from tflite_models import small_network
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 _FLAGS = "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"
@@ -294,3 +296,19 @@ def test_kernel_flags_given_to_cmake_are_obeyed(tmp_path: Path, needs_host: None
     assert " -O3 -funroll-loops " in kernel_flags("-DMLF_KERNEL_FLAGS=-O3 -funroll-loops")
     assert " -O3 -funroll-loops " in kernel_flags()  # kept in the cache
     assert " -O2 -ffp-contract=off " in kernel_flags("-DMLF_KERNEL_FLAGS=")
+
+
+@pytest.mark.toolchain
+def test_a_source_of_assembly_is_linked(tmp_path: Path, needs_arm: None) -> None:
+    (tmp_path / "small.tflite").write_bytes(small_network())
+    mlf_sdk.generate(
+        tmp_path / "small.tflite", tmp_path / "lib", board="mps2-an386", app="library", asm="file"
+    )
+    (tmp_path / "CMakeLists.txt").write_text(CMAKE)
+    (tmp_path / "main.c").write_text(BARE_MAIN.replace("digits", "small"))
+    done = build(tmp_path, *ARM)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (source,) = (tmp_path / "lib/model/small/kernels").glob("*.S")
+    named = set(scan_assembly(source.read_text()).symbols)
+    found = {symbol.name for symbol in read_image(tmp_path / "build/firmware").symbols}
+    assert len(named & found) > len(named) // 2  # the others are for shapes that no layer has

@@ -17,7 +17,7 @@ from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import cores
 from mlf_sdk.compiler.emit import emit
 from mlf_sdk.compiler.kernels.assembly import function
-from mlf_sdk.compiler.options import Goal
+from mlf_sdk.compiler.options import Asm, Goal
 from mlf_sdk.compiler.portability import without_assembly
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
@@ -36,10 +36,10 @@ NETWORKS = {
 }
 
 
-def compiled(network: str, folder: Path, choice: Choice, *, assembly: bool = True) -> CompiledGraph:
+def compiled(network: str, folder: Path, choice: Choice, *, asm: Asm = Asm.INLINE) -> CompiledGraph:
     path = folder / "small.tflite"
     path.write_bytes(NETWORKS[network]())
-    return compile_graph(load_tflite(path), choice, assembly=assembly)
+    return compile_graph(load_tflite(path), choice, asm=asm)
 
 
 def written(found: CompiledGraph, folder: Path) -> Path:
@@ -55,7 +55,7 @@ def test_without_assembly_it_is_c99(core: str, network: str, tmp_path: Path) -> 
     """For goals of each kind, by a compiler that knows extensions and by one that has none."""
     clang = compiler("clang")
     for goal in (Goal.SPEED, Goal.SIZE):
-        found = compiled(network, tmp_path, Choice(core=cores()[core], goal=goal), assembly=False)
+        found = compiled(network, tmp_path, Choice(core=cores()[core], goal=goal), asm=Asm.NO)
         source = written(found, tmp_path)
         call(clang, *PLAIN, source)
         assert "__asm" not in source.read_text()
@@ -213,25 +213,29 @@ def test_the_digest_covers_all_that_writes_an_archive(tmp_path: Path) -> None:
 @pytest.mark.qemu
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
 @pytest.mark.parametrize(
-    ("core", "goal"),
+    ("core", "goal", "asm"),
     [
-        ("cortex-m0", Goal.BALANCED),
-        ("cortex-m3", Goal.BALANCED),
-        ("cortex-m4", Goal.SPEED),
-        ("cortex-m55", Goal.SPEED),
+        ("cortex-m0", Goal.BALANCED, Asm.INLINE),
+        ("cortex-m3", Goal.BALANCED, Asm.INLINE),
+        ("cortex-m4", Goal.SPEED, Asm.INLINE),
+        ("cortex-m55", Goal.SPEED, Asm.INLINE),
+        ("cortex-m0", Goal.BALANCED, Asm.FILE),
+        ("cortex-m4", Goal.SPEED, Asm.FILE),
+        ("cortex-m55", Goal.SPEED, Asm.FILE),
     ],
 )
 def test_a_debugger_walks_from_each_function_in_assembly_to_main(
-    core: str, goal: Goal, tmp_path: Path
+    core: str, goal: Goal, asm: Asm, tmp_path: Path
 ) -> None:
     """From the instructions that every stack movement is before and behind, in their first call."""
     gdb = compiler("gdb-multiarch")
     target = cores()[core]
-    found = compiled("int8", tmp_path, Choice(core=target, goal=goal))
-    elf = link(image_text(found, 0, None)[0], target, tmp_path, "-g")
+    found = compiled("int8", tmp_path, Choice(core=target, goal=goal), asm=asm)
+    elf = link(image_text(found, 0, None)[0], target, tmp_path, "-g", assembly=found.code.assembly)
     symbols = call("arm-none-eabi-nm", elf)
     naked = re.findall(r"naked, noinline\)\) static [\w *]*?(\w+)\(", found.code.own)
-    tiles = [name for name in dict.fromkeys(naked) if re.search(rf" t {name}$", symbols, re.MULTILINE)]
+    names = found.code.assembly_symbols or tuple(dict.fromkeys(naked))
+    tiles = [name for name in names if re.search(rf" [tT] {name}$", symbols, re.MULTILINE)]
     assert tiles
     stub = " ".join([*emulator(elf, target), "-monitor", "none", "-serial", "none", "-S", "-gdb", "stdio"])
     script = [f"target remote | {stub}"]

@@ -104,3 +104,17 @@ def test_faults_of_code_refuse_the_archive(tmp_path: Path) -> None:
     files = {**build(), "codegen/host/src/tiny_lib2.c": b"int f(void) {\n"}
     with pytest.raises(ArchiveError, match="a brace does not close"):
         load_model(write(files, tmp_path / "bad.tar"))
+
+
+def test_assembly_defines_and_needs_symbols() -> None:
+    code, faults = index(
+        call_c=b"extern int first(void);\nint entry(void) { return first(); }\n",
+        tile_S=b"/* .global not_this\n*/ .text // helper2\n.globl first\nfirst:\n  bl helper\nlocal:\n  bx lr\n.global outside\n",
+        helper_c=b"int helper(void) { return 1; }\n",
+        helper2_c=b"int helper2(void) { return 1; }\n",
+    )
+    assert faults == []
+    assert code.external_symbols("tile.S") == ("first",)
+    assert code.reachable(["entry"]) == ("call.c", "tile.S", "helper.c")
+    (unit,) = (unit for unit in code.units(["tile.S"]) if unit.linked)
+    assert (unit.kind, unit.symbols, unit.headers) == (UnitKind.ASSEMBLY, ("first",), ())

@@ -202,7 +202,7 @@ def test_faults_of_all_members_are_reported_together(faults: Any) -> None:
     files["codegen/host/lib/notes.md"] = b"text"
     files["metadata.json"] = build(version=7)["metadata.json"]
     assert faults(files) == [
-        "codegen/host/lib/notes.md: unknown kind of code; .c, .cc, .cpp, .o and .h under codegen/host are read",
+        "codegen/host/lib/notes.md: unknown kind of code; .c, .cc, .cpp, .S, .o and .h under codegen/host are read",
         "parameters/tiny.params: byte 0: the header needs 24 bytes, 1 are left",
         "src/tiny.relay: byte 0: invalid UTF-8",
         "codegen/host/include/tvmgen_tiny.h: no function ends in '_run'; one is the entry",

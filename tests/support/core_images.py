@@ -126,8 +126,8 @@ def _bytes(name: str, data: Array, *, const: bool = True) -> str:
     return f"{kind} {name}[] __attribute__((aligned(16))) = {{{text}}};\n"
 
 
-def link(text: str, core: Core, folder: Path, *flags: str) -> Path:
-    """Compile a program for a core's machine; its image."""
+def link(text: str, core: Core, folder: Path, *flags: str, assembly: str = "") -> Path:
+    """Compile a program for a core's machine, with a source of assembly beside it; its image."""
     machine = MACHINES[core]
     (folder / "image.c").write_text(text)
     (folder / "image.ld").write_text(LINK.format(flash=machine.flash, size=machine.flash_kb, ram=machine.ram))
@@ -142,7 +142,8 @@ def link(text: str, core: Core, folder: Path, *flags: str) -> Path:
         "-w",
         "-Wl,-e,reset",
     ]
-    files = ["-T", folder / "image.ld", "-o", elf, folder / "image.c", "-lm"]
+    (folder / "image_asm.S").write_text(assembly)
+    files = ["-T", folder / "image.ld", "-o", elf, folder / "image.c", folder / "image_asm.S", "-lm"]
     command = ["arm-none-eabi-gcc", *usual, *flags, *files]
     subprocess.run(list(map(str, command)), check=True, capture_output=True)
     return elf
@@ -154,10 +155,10 @@ def emulator(elf: Path, core: Core) -> list[str]:
     return [*head, "-kernel", str(elf), "-semihosting-config", "enable=on,target=native"]
 
 
-def emulate(text: str, core: Core, folder: Path) -> list[str]:
+def emulate(text: str, core: Core, folder: Path, assembly: str = "") -> list[str]:
     """Run a program on a core's machine; the lines that it writes."""
     done = subprocess.run(
-        emulator(link(text, core, folder), core),
+        emulator(link(text, core, folder, assembly=assembly), core),
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -181,7 +182,7 @@ def run_on_core(
     """
     machine = MACHINES[core]
     text, symbols = image_text(compiled, seed, given)
-    lines = [line.split() for line in emulate(text, core, folder)]
+    lines = [line.split() for line in emulate(text, core, folder, compiled.code.assembly)]
     found = [(s, int(float(n) * machine.tick)) for s, (n, _) in zip(symbols, lines, strict=True)]
     assert [(s, "equal") for s in symbols] == [(s, w) for s, (_, w) in zip(symbols, lines, strict=True)]
     return found

@@ -12,6 +12,8 @@ import pytest
 
 from archives import Spec, build, write
 from mlf_sdk import run as api_run
+from mlf_sdk.analysis.assembly import scan_assembly
+from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline import api
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
@@ -154,6 +156,32 @@ def test_the_runtime_has_the_ways_to_run_that_its_models_need(
     commands = json.loads((tmp_path / "build/compile_commands.json").read_text())
     (runtime,) = [c["command"] for c in commands if c["file"].endswith("/crt/src/mlf.c")]
     assert f"-DMLF_SEQUENCES={sequences}" in runtime and f"-DMLF_STEP_TABLES={tables}" in runtime
+
+
+@pytest.mark.toolchain
+def test_a_module_builds_its_assembly(make_tree: MakeTree, tmp_path: Path, needs_arm: None) -> None:
+    """By a compiler for the core, with flags as the tree gives them to all languages."""
+    base = make_tree("4.1.0")
+    where = {"platform": "zephyr", "zephyr_base": str(base)}
+    model = ROOT / "examples/layers/layers.tflite"
+    given = {"core": "cortex-m4", "asm": "file"}
+    api.generate(model, tmp_path / "layers", board="any", app="library", **where, **given)
+    core = "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"
+    options = [f"-DCMAKE_{language}_FLAGS={core}" for language in ("C", "ASM")]
+    options += ["-DCMAKE_SYSTEM_NAME=Generic", "-DCMAKE_C_COMPILER=arm-none-eabi-gcc"]
+    options += ["-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY"]
+    options += ["-DCMAKE_EXE_LINKER_FLAGS=--specs=nosys.specs"]
+    done = configure(tmp_path, "layers", options=tuple(options))
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "main.c").write_text(
+        '#include "layers.h"\nint main(void) { return layers_run() != MLF_OK; }\n'
+    )
+    build_app = ["cmake", "--build", str(tmp_path / "build")]
+    done = subprocess.run(build_app, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
+    (source,) = (tmp_path / "layers/model/layers/kernels").glob("*.S")
+    named = set(scan_assembly(source.read_text()).symbols)
+    assert named <= {symbol.name for symbol in read_image(tmp_path / "build/app").symbols}
 
 
 def test_modules_that_can_not_be_together(make_tree: MakeTree, tmp_path: Path, needs_host: None) -> None:

@@ -14,7 +14,7 @@ from mlf_sdk.ir.model import CodeUnit, Model, Step, UnitKind
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.tools.ctext import Values
 
-_COMPILED: Final = {UnitKind.C: ".c", UnitKind.CXX: ".cc"}
+_COMPILED: Final = (UnitKind.C, UnitKind.CXX, UnitKind.ASSEMBLY)
 _KERNELS: Final = "kernels"  # folder of code that the compiler made for this model alone
 
 
@@ -50,12 +50,13 @@ def build_values(layout: ModelLayout, linkage: Linkage) -> Values:
     good = [path for path, steps in entries.items() if _is_clean(steps[0], clean)]
     units = [u for u in linked if u.kind in _COMPILED and u.member not in included]
     sources = {f"{folder}/{paths[u.member]}": u for u in units}
-    foreign = [path for path, unit in sources.items() if not unit.clean]
+    warned = {path: unit for path, unit in sources.items() if unit.kind is not UnitKind.ASSEMBLY}
+    foreign = [path for path, unit in warned.items() if not unit.clean]
     headers = [paths[u.member] for u in model.units if u.kind is UnitKind.HEADER]
     return {
         "dir": folder,
         "sources": [*sources, *entries],
-        "clean": [*(path for path in sources if path not in foreign), *good],
+        "clean": [*(path for path, unit in warned.items() if unit.clean), *good],
         "foreign_c": [p for p in foreign if not p.endswith(".cc")] + [p for p in entries if p not in good],
         "foreign_cxx": [p for p in foreign if p.endswith(".cc")],
         "entries": list(entries),

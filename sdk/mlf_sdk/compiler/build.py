@@ -11,6 +11,7 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.layer import note_of
 from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.options import Asm
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.schedule import Choice, with_regions
 from mlf_sdk.compiler.tuning import Counted, Tuner, kernels_of
@@ -41,21 +42,21 @@ class CompiledGraph:
 
 
 def compile_graph(
-    graph: Graph, choice: Choice, tuner: Tuner | None = None, *, assembly: bool = True
+    graph: Graph, choice: Choice, tuner: Tuner | None = None, *, asm: Asm = Asm.INLINE
 ) -> CompiledGraph:
     """Improve ``graph`` and compile each of its operators.
 
     Args:
         tuner: measures kernels; None: they are chosen by rule.
-        assembly: False: the code is C alone.
+        asm: form of what is in assembly.
     """
     graph = with_regions(improve(graph), choice)
     found = kernels_of(graph, choice, tuner, others=False)
-    return with_kernels(graph, found, assembly=assembly)
+    return with_kernels(graph, found, asm=asm)
 
 
 def with_kernels(
-    graph: Graph, found: Sequence[tuple[Counted, ...]], *, assembly: bool = True
+    graph: Graph, found: Sequence[tuple[Counted, ...]], *, asm: Asm = Asm.INLINE
 ) -> CompiledGraph:
     """Compile each operator of a graph with the first of its kernels."""
     chosen = [
@@ -65,7 +66,7 @@ def with_kernels(
     name = legal_identifier(graph.name, fallback="model", max_length=40)
     used = [(operator, kernel, kernels[0].cost) for operator, kernel, kernels in chosen if kernel is not None]
     notes = [note_of(graph, operator, kernel, cost) for operator, kernel, cost in used]
-    code = emit(name, [kernel for _, kernel, _ in used], notes, assembly=assembly)
+    code = emit(name, [kernel for _, kernel, _ in used], notes, asm=asm)
     remaining = iter(code.symbols)
     return CompiledGraph(
         graph=graph,

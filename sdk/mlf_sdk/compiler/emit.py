@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
+from mlf_sdk.compiler.options import Asm
 from mlf_sdk.compiler.portability import definitions, without_assembly
 
 _HEAD: Final = """// SPDX-License-Identifier: Apache-2.0
@@ -49,6 +50,8 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
         own: functions of this compiler, which build without a warning.
         foreign: functions of other generators; empty for none.
         symbols: the function of each kernel.
+        assembly: source of the functions in assembly that stand apart; empty for none.
+        assembly_symbols: those functions.
     """
 
     header: str
@@ -56,15 +59,17 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
     own: str
     foreign: str
     symbols: tuple[str, ...]
+    assembly: str = ""
+    assembly_symbols: tuple[str, ...] = ()
 
 
-def emit(name: str, kernels: Sequence[Kernel], notes: Sequence[str] = (), *, assembly: bool = True) -> Code:
+def emit(name: str, kernels: Sequence[Kernel], notes: Sequence[str] = (), *, asm: Asm = Asm.INLINE) -> Code:
     """Functions of kernels; those of equal code share one.
 
     Args:
         name: prefix of all functions, a C identifier.
         notes: a text about each kernel for the comment before its function: its layer. Empty: there is none.
-        assembly: False: C alone.
+        asm: form of what is in assembly.
 
     Raises:
         ValueError: two kernels have different helper functions of one name, a defect of the compiler.
@@ -80,13 +85,19 @@ def emit(name: str, kernels: Sequence[Kernel], notes: Sequence[str] = (), *, ass
             different[kernel.key] = kernel
         about.setdefault(kernel.key, []).append(note)
     texts = {False: "", True: ""}
+    assembly, moved = "", tuple[str, ...]()
     head = _HEAD.format(name=name, header=f"{name}{_HEADER_END}")
     for foreign in texts:
         mine = {key: kernel for key, kernel in different.items() if bool(kernel.origin) is foreign}
         functions = [_comment(about[key]) + _function(symbols[key], k) for key, k in mine.items()]
         if mine or not foreign:
             parts = [*_helpers(mine.values()), *functions]
-            parts = parts if assembly else [without_assembly(part) for part in parts]
+            if asm is Asm.NO:
+                parts = [without_assembly(part) for part in parts]
+            elif asm is Asm.FILE and not foreign:
+                from mlf_sdk.compiler.apart import apart  # few models are compiled so
+
+                parts, assembly, moved = apart(name, parts, _users(mine, about))
             parts = [_INLINE.sub(r"\1static MLF_INLINE ", part) for part in parts]
             texts[foreign] = head + "\n".join([*definitions(parts), *parts])
     return Code(
@@ -95,7 +106,18 @@ def emit(name: str, kernels: Sequence[Kernel], notes: Sequence[str] = (), *, ass
         own=texts[False],
         foreign=texts[True],
         symbols=tuple(symbols[kernel.key] for kernel in kernels),
+        assembly=assembly,
+        assembly_symbols=moved,
     )
+
+
+def _users(kernels: Mapping[str, Kernel], about: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Notes about the layers that each function is called for."""
+    found: dict[str, list[str]] = {}
+    for key, kernel in kernels.items():
+        for helper in kernel.helpers:
+            found.setdefault(helper, []).extend(about[key])
+    return found
 
 
 def _helpers(kernels: Iterable[Kernel]) -> list[str]:

@@ -42,6 +42,7 @@ class Asm(enum.Enum):
     """Form of assembly in kernels."""
 
     INLINE = "inline"
+    FILE = "file"
     NO = "no"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from mlf_sdk.analysis.assembly import AssemblyScan, scan_assembly
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
 from mlf_sdk.analysis.elf.objects import ObjectInfo, read_object
@@ -64,7 +65,7 @@ _PROVIDED = frozenset(
 )
 
 
-KINDS = {".c": "c", ".cc": "cc", ".cpp": "cc", ".cxx": "cc", ".o": "o", ".h": "h"}
+KINDS = {".c": "c", ".cc": "cc", ".cpp": "cc", ".cxx": "cc", ".S": "S", ".o": "o", ".h": "h"}
 """Kind of a file of code by the end of its name."""
 
 
@@ -73,7 +74,7 @@ class CodeFile(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         member: its name in the archive.
-        kind: ``c``, ``cc`` (C++), ``o`` (ELF object) or ``h``.
+        kind: ``c``, ``cc`` (C++), ``S`` (assembly), ``o`` (ELF object) or ``h``.
         data: its content.
     """
 
@@ -89,6 +90,7 @@ class CodeIndex(msgspec.Struct, frozen=True, kw_only=True):
         functions: those with external linkage.
         defined_in: members that define a symbol, themselves or in headers that they include.
         parts: scans of each source and of the headers of the archive that it includes.
+        assembly: symbols and words of each source of assembly.
     """
 
     files: Mapping[str, CodeFile]
@@ -97,6 +99,7 @@ class CodeIndex(msgspec.Struct, frozen=True, kw_only=True):
     functions: Mapping[str, FunctionDefinition]
     defined_in: Mapping[str, tuple[str, ...]]
     parts: Mapping[str, tuple[SourceScan, ...]]
+    assembly: Mapping[str, AssemblyScan] = msgspec.field(default_factory=dict)
 
     def defines(self, symbol: str) -> bool:
         """Return whether any file of the module defines ``symbol``."""
@@ -117,6 +120,8 @@ class CodeIndex(msgspec.Struct, frozen=True, kw_only=True):
     def _mentions(self, member: str) -> frozenset[str]:
         if member in self.objects:
             return frozenset(self.objects[member].undefined)
+        if member in self.assembly:
+            return self.assembly[member].words
         parts = self.parts[member]
         return frozenset().union(*(f.identifiers for scan in parts for f in scan.functions))
 
@@ -124,6 +129,8 @@ class CodeIndex(msgspec.Struct, frozen=True, kw_only=True):
         """Symbols with external linkage that a member defines."""
         if member in self.objects:
             return tuple(self.objects[member].defined)
+        if member in self.assembly:
+            return self.assembly[member].symbols
         parts = self.parts[member]
         return tuple(dict.fromkeys([*_external(parts), *(name for p in parts for name in p.variables)]))
 
@@ -165,10 +172,14 @@ def index_code(sources: Iterable[CodeFile], faults: FaultCollector) -> CodeIndex
     files = {code.member: code for code in sources}
     objects: dict[str, ObjectInfo] = {}
     scans: dict[str, SourceScan] = {}
+    assembly: dict[str, AssemblyScan] = {}
     for member, code in files.items():
         if code.kind == "o":
             info = read_object(code.data, member, faults)
             objects |= {} if info is None else {member: info}
+            continue
+        if code.kind == "S":
+            assembly[member] = scan_assembly(code.data.decode("utf-8", "replace"))
             continue
         scans[member] = scan_source(code.data.decode("utf-8", "replace"), member)
         for fault in scans[member].faults:
@@ -179,6 +190,7 @@ def index_code(sources: Iterable[CodeFile], faults: FaultCollector) -> CodeIndex
     defined_in: dict[str, tuple[str, ...]] = {}
     for member in files:
         strong = objects[member].strong if member in objects else _external(parts.get(member, ()))
+        strong = assembly[member].symbols if member in assembly else strong
         for symbol in dict.fromkeys(strong):
             defined_in[symbol] = (*defined_in.get(symbol, ()), member)
     return CodeIndex(
@@ -188,6 +200,7 @@ def index_code(sources: Iterable[CodeFile], faults: FaultCollector) -> CodeIndex
         functions={f.name: f for p in parts.values() for s in p for f in s.functions if not f.is_static},
         defined_in=defined_in,
         parts=parts,
+        assembly=assembly,
     )
 
 

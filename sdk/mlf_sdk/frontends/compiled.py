@@ -128,7 +128,7 @@ class CompilingFrontend(StatedFrontend):
         from mlf_sdk.frontends.direct import model_of
 
         graph = self._prepared(path, options, "")
-        compiled = compile_graph(graph, choice_of(options), assembly=options.asm != Asm.NO.value)
+        compiled = compile_graph(graph, choice_of(options), asm=Asm(options.asm))
         return model_of(compiled, options, self.digest(path), self.short)
 
     def compile(
@@ -144,8 +144,7 @@ class CompilingFrontend(StatedFrontend):
         from mlf_sdk.frontends.mlf.writer import tar_of
 
         graph = self._prepared(path, options, name)
-        assembly = options.asm != Asm.NO.value
-        compiled = compile_graph(graph, choice_of(options), tuner, assembly=assembly)
+        compiled = compile_graph(graph, choice_of(options), tuner, asm=Asm(options.asm))
         return tar_of(archive_of(compiled, options, self.digest(path)))
 
     def choices(

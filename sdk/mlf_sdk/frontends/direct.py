@@ -119,6 +119,7 @@ def _units(compiled: CompiledGraph, content: ArchiveContent) -> Iterator[CodeUni
     for member, data in sorted(content.code.items()):
         kind, clean = UnitKind(member.rpartition(".")[2]), member in content.clean
         mine = tuple(symbols[clean]) if kind is UnitKind.C else ()
+        mine = compiled.code.assembly_symbols if kind is UnitKind.ASSEMBLY else mine
         own = CodeUnit(member=member, kind=kind, data=data, linked=bool(mine), symbols=mine, clean=clean)
         yield given.get(member, own)
 

@@ -40,6 +40,7 @@ class UnitKind(enum.Enum):
 
     C = "c"
     CXX = "cc"
+    ASSEMBLY = "S"
     OBJECT = "o"
     HEADER = "h"
 

@@ -58,6 +58,6 @@ class CompilerRequest(Options):
     asm: str = _compiler_option(
         Asm.INLINE.value,
         "Assembly in the kernels of a model that is compiled: inline, for GCC and clang, with C beside it; "
-        "or no: C alone, for any compiler of C99.",
+        "file: the same in a source of its own (.S); or no: C alone, for any compiler of C99.",
         choices=ASMS,
     )

@@ -231,8 +231,11 @@ class Pipeline:
             raise InputError("the source is an archive already", where="--archive", hint="Leave it out.")
         request = for_core(request)
         for model in self.models(request):
-            if any(unit.linked and unit.kind is UnitKind.OBJECT for unit in model.units):
+            linked = [unit for unit in model.units if unit.linked]
+            if any(unit.kind is UnitKind.OBJECT for unit in linked):
                 raise NotPossibleError("the archive holds machine code for the target: there is no host twin")
+            if any(unit.kind is UnitKind.ASSEMBLY and not unit.clean for unit in linked):
+                raise NotPossibleError("the archive holds assembly for the target: there is no host twin")
             if model.external_headers:
                 raise NotPossibleError(f"its code needs {model.external_headers[0]}: there is no host twin")
         return without_memory_sharing(request.replace(board=HOST, board_file=None, platform=None, **NO_PORT))

@@ -97,7 +97,8 @@ class _Builder:
         for unit in self.model.units:
             if unit.kind is UnitKind.HEADER or unit.member in included:
                 self._write(unit)
-        code = [u for kind in (UnitKind.C, UnitKind.CXX) for u in self._linked(kind)]
+        kinds = (UnitKind.C, UnitKind.CXX, UnitKind.ASSEMBLY)
+        code = [u for kind in kinds for u in self._linked(kind)]
         flags = self._kernel_flags()
         renamed = [f"-D{old}={new}" for old, new in sorted(self.renames.items())]
         sources = [(self._write(u), flags + renamed) for u in code if u.member not in included]

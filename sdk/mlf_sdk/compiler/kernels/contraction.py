@@ -262,11 +262,13 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         workspace_bytes: int = 0,
         workspace: str = "int32_t",
         variant: str = "",
+        tile: str = "",
     ) -> Kernel:
         """Kernel of the layer, which passes its input, constants, output and the workspace.
 
         Args:
             workspace: C type of the workspace's elements.
+            tile: as of `Kernel`.
         """
         return Kernel(
             family=family,
@@ -283,4 +285,5 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             workspace_bytes=workspace_bytes,
             overlaps=overlaps,
             variant=variant,
+            tile=tile,
         )

@@ -56,7 +56,7 @@ def convolution(layer: Contraction) -> Kernel | None:
     texts = recorded(name, "dsp", record, pixels, steps, channels, Epilogue.of(rescale))
     fast, more = widen(pixels, layout.distance, layout.rows, layout.row_quads, fine=False, short=short)
     call, stream = f"{name}(b0, p0, {{}}, {channels})", stream_of(layer.starts(rescale), words, rescale)
-    return layout.kernel(call, fast, {**texts, **more}, (stream,), "_2ch_int16")
+    return layout.kernel(call, fast, {**texts, **more}, (stream,), "_2ch_int16", channels=2)
 
 
 def _words(rows: Array, rescale: Rescale, *, short: bool) -> Array:

@@ -60,7 +60,7 @@ def convolution(layer: Contraction) -> Kernel | None:
         pixels, layout.distance, layout.rows, layout.row_quads, fine=True, short=short, odd_first=True
     )
     call = f"{name}(b0, p0, {{}}, {channels})"
-    return layout.kernel(call, fast, {**texts, **more}, (stream,), "_2ch")
+    return layout.kernel(call, fast, {**texts, **more}, (stream,), "_2ch", channels=2)
 
 
 def _loop(quads: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import numpy as np
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, tile_times_channels
-from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Rescale, low_words
 from mlf_sdk.compiler.kernels.weight_overflow import weights_of
@@ -182,6 +182,8 @@ class Layout:
         helpers: Mapping[str, str],
         constants: tuple[Array, ...],
         suffix: str = "",
+        *,
+        channels: int = 1,
     ) -> Kernel:
         """The kernel of a layer, once ``buffer_bytes`` are those of its tiles.
 
@@ -189,6 +191,7 @@ class Layout:
             tile: call for a tile, with ``{}`` for the place of its output.
             fast: function ``(input, buffer, row_bytes)`` that lays out the windows of a tile.
             suffix: of the family.
+            channels: of a tile.
         """
         return self.layer.kernel(
             ("conv_1x1" if self.pointwise else "conv") + suffix,
@@ -197,6 +200,7 @@ class Layout:
             constants,
             self._overlaps(),
             workspace_bytes=self.buffer_bytes if self.inside else 4 * self._buffer_words + self.patch_bytes,
+            tile=tile_text(channels, self.pixels, self.lines),
         )
 
     def _body(self, tile: str, fast: str, channels: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import fits_fine, quads_of, starts_of
-from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.kernels.weight_overflow import weights_of
 from mlf_sdk.compiler.kernels.widening import widen_row
@@ -52,10 +52,17 @@ def dense(layer: Contraction) -> Kernel | None:
 
 
 def kernel_of(
-    layer: Contraction, family: str, body: str, helpers: Mapping[str, str], stream: Array, buffer_bytes: int
+    layer: Contraction,
+    family: str,
+    body: str,
+    helpers: Mapping[str, str],
+    stream: Array,
+    buffer_bytes: int,
+    channels: int = _ROWS,
 ) -> Kernel:
-    """Kernel that widens all of the input to a buffer first."""
-    return layer.kernel(family, body, helpers, (stream,), {0: 0}, workspace_bytes=buffer_bytes)
+    """Kernel that widens all of the input to a buffer first; its tiles are of ``channels``."""
+    tile = tile_text(channels)
+    return layer.kernel(family, body, helpers, (stream,), {0: 0}, workspace_bytes=buffer_bytes, tile=tile)
 
 
 def groups_of(words: Array, starts: Array, size: int) -> Array:

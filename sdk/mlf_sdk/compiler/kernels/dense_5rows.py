@@ -60,7 +60,8 @@ def dense(layer: Contraction) -> Kernel | None:
         texts = {**texts, **others}
         body += f"    {rest}(b0, p0 + {sum(map(len, stream))}, y0 + {first});\n"
         stream.append(fours)
-    return kernel_of(layer, "dense_5rows", body, {**texts, **more}, np.concatenate(stream), 8 * quads)
+    weights = np.concatenate(stream)
+    return kernel_of(layer, "dense_5rows", body, {**texts, **more}, weights, 8 * quads, _OUTPUTS)
 
 
 def record(count: int, epilogue: Epilogue, *, whole: bool) -> Builder:

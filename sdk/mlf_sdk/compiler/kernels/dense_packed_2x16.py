@@ -56,6 +56,7 @@ def dense_tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile
         },
         constants=(np.concatenate(parts), dense_shifted_words.words_of(rescale)),
         buffer_bytes=_BLOCK_BYTES * blocks + 4,
+        channels=_OUTPUTS,
     )
 
 

@@ -59,6 +59,7 @@ def dense_tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile
         },
         constants=(np.concatenate([biases, weights], axis=1).reshape(-1), words_of(rescale)),
         buffer_bytes=4 + 4 * taps,
+        channels=_OUTPUTS,
     )
 
 

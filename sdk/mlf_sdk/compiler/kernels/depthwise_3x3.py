@@ -76,6 +76,11 @@ class Rows:
             at = end
         return "".join(f"{line}\n" for line in lines), texts
 
+    @property
+    def widest(self) -> int:
+        """Most columns of a block."""
+        return max(block.columns for block, _ in self._runs())
+
     def _runs(self) -> list[tuple[Block, int]]:
         """Blocks from the left to the right; those that are the same are counted."""
         most = min(MAX_COLUMNS, MAX_OFFSET // (4 * self.channels) - 1)

@@ -115,6 +115,15 @@ class Kernel:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def tile_text(channels: int, pixels: int = 1, rows: int = 1) -> str:
+    """Description of a tile for people: ``2 rows x 4 pixels x 1 channel``; extents of 1 in front are left out."""
+    parts = [(rows, "row"), (pixels, "pixel"), (channels, "channel")]
+    shown = [
+        part for number, part in enumerate(parts) if number == 2 or any(n > 1 for n, _ in parts[: number + 1])
+    ]
+    return " x ".join(f"{n} {name}{'s' if n > 1 else ''}" for n, name in shown)
+
+
 def c_type(dtype: np.dtype[Any]) -> str:
     """C type of an element."""
     return C_TYPES[dtype.name]

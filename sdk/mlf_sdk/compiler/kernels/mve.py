@@ -90,6 +90,7 @@ def tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
         },
         constants=(weights, table_of(bias, rescale)),
         buffer_bytes=shape.pixels * depth,
+        channels=4,
     )
 
 

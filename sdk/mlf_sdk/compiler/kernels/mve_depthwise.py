@@ -17,7 +17,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.add_int8 import linear_sum
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, tile_text
 from mlf_sdk.compiler.kernels.mve import COPY_BYTES, INCLUDE, limit, requantise, table_words
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.rescale import Rescale
@@ -65,7 +65,8 @@ def depthwise(layer: Contraction) -> Kernel | None:
         body = f"    memset((int8_t *)b0 + {ring_bytes}, 0, {padding});\n{body}"
     texts = {"mve": INCLUDE, "copy_bytes": COPY_BYTES, **texts}
     size = ring_bytes + padding
-    return layer.kernel("depthwise", body, texts, constants, overlaps, workspace_bytes=size)
+    tile = tile_text(_LANES)
+    return layer.kernel("depthwise", body, texts, constants, overlaps, workspace_bytes=size, tile=tile)
 
 
 def _table(bias: Array, rescale: Rescale) -> Array:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import Layout
-from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
 from mlf_sdk.compiler.kernels.requantise_32bit import Chooser
 from mlf_sdk.compiler.kernels.rescale import Rescale, choose_rescale
 from mlf_sdk.compiler.operators import Array
@@ -26,6 +26,7 @@ class Tile:
         widen: function ``(input, buffer, row_bytes)`` that lays out the windows of a tile.
         call: of the function that computes a tile, with ``{}`` for the place of its output.
         buffer_bytes: of the windows.
+        channels: that are computed at once.
     """
 
     widen: str
@@ -33,6 +34,7 @@ class Tile:
     helpers: dict[str, str]
     constants: tuple[Array, ...]
     buffer_bytes: int
+    channels: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,7 @@ def convolution(
         if tile is None:
             return None
         layout.buffer_bytes = tile.buffer_bytes
-        return layout.kernel(tile.call, tile.widen, tile.helpers, tile.constants)
+        return layout.kernel(tile.call, tile.widen, tile.helpers, tile.constants, channels=tile.channels)
 
     return kernel
 
@@ -115,7 +117,8 @@ def dense(
         body = f"    {tile.widen}(x0, b0, 0);\n    {tile.call.format('y0')};\n"
         read_first = {0: 0}
         return layer.kernel(
-            "dense", body, tile.helpers, tile.constants, read_first, workspace_bytes=tile.buffer_bytes
-        )
+            "dense", body, tile.helpers, tile.constants, read_first, workspace_bytes=tile.buffer_bytes,
+            tile=tile_text(tile.channels),
+        )  # fmt: skip
 
     return kernel

@@ -24,6 +24,7 @@ _HOST: Final = "codegen/host/"
 _FOLDERS: Final = {
     UnitKind.C: "src",
     UnitKind.CXX: "src",
+    UnitKind.ASSEMBLY: "src",
     UnitKind.OBJECT: "lib",
     UnitKind.HEADER: "include",
 }

@@ -131,8 +131,10 @@ class _Builder:
         graph = self.graph
         inputs = [graph.values[i] for i in graph.inputs]
         outputs = [(self._value(i), graph.values[i]) for i in graph.outputs]
-        own = f"{_SOURCES}{graph.name}_lib0.c"
-        sources = {own: code.own, self.header: code.header}
+        sources = {f"{_SOURCES}{graph.name}_lib0.c": code.own, self.header: code.header}
+        if code.assembly:
+            sources[f"{_SOURCES}{graph.name}_lib0_asm.S"] = code.assembly
+        clean = tuple(sources)
         if code.foreign:
             sources[f"{_SOURCES}{graph.name}_lib1.c"] = code.foreign
         seen: list[tuple[str, Value]] = [(self.tensors[v.id], v) for v in inputs] + outputs
@@ -141,7 +143,7 @@ class _Builder:
             compiler=OWN_COMPILER,
             compiler_version=__version__,
             code={member: text.encode() for member, text in sources.items()} | custom_code(graph),
-            clean=(own, self.header),
+            clean=clean,
             inputs=tuple((self.tensors[v.id], (_dtype(v.dtype), v.shape)) for v in inputs),
             outputs=tuple(
                 (name, v.name or f"output{index}", (_dtype(v.dtype), v.shape))

@@ -42,7 +42,9 @@ def assign_members(
     for member in sorted((name for name in files if name.startswith("codegen/")), key=_natural):
         kind = KINDS.get(PurePosixPath(member).suffix)
         if not member.startswith(_CODE) or kind is None:
-            faults.add(member, "unknown kind of code; .c, .cc, .cpp, .o and .h under codegen/host are read")
+            faults.add(
+                member, "unknown kind of code; .c, .cc, .cpp, .S, .o and .h under codegen/host are read"
+            )
             continue
         owners = _owners(member, kind, modules)
         if not owners:

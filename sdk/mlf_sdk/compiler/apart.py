@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions in assembly, moved from the C text of kernels to a source of assembly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+_HEAD: Final = """/* SPDX-License-Identifier: Apache-2.0 */
+/* Inner loops of the kernels of {name}, made by mlf-sdk compile for this model alone. */
+#if defined(__arm__)
+    .syntax unified
+    .cfi_sections .debug_frame
+#endif
+"""
+_TAIL: Final = """
+#if defined(__ELF__)
+    .section .note.GNU-stack, "", %progbits
+#endif
+"""
+_UNUSED: Final = " __attribute__((unused))"
+_FUNCTION: Final = re.compile(
+    r"""^\#(?:el)?if\ (?P<condition>.*)\n
+    __attribute__\(\(naked,\ noinline\)\)\ static\ (?P<result>[\w ]+?\ \*?)(?P<name>\w+)
+    \((?P<parameters>.*)\)\n
+    \{\n[ ]+__asm__\ volatile\(\n(?P<lines>(?:[ ]+(?:"|/\*|MLF_UNWIND).*\n)+)[ ]*\);\n\}\n""",
+    re.MULTILINE | re.VERBOSE,
+)
+_LINE: Final = re.compile(r'"(?P<instruction>.*)\\n"|MLF_UNWIND\("(?P<rule>.*)"\)|/\* (?P<note>.*) \*/')
+_LABEL: Final = re.compile(r"\d+:")
+
+
+def apart(
+    name: str, parts: Sequence[str], notes: Mapping[str, Sequence[str]]
+) -> tuple[list[str], str, tuple[str, ...]]:
+    """C texts that declare their functions in assembly, the source that defines these, and its symbols.
+
+    A function gets external linkage, and the model's name in front of its own. Plain C for other compilers
+    stays beside its declaration.
+
+    Args:
+        name: of the model, a C identifier.
+        parts: texts of functions.
+        notes: about the layers of each function in assembly, for the comment before it.
+
+    Returns:
+        The texts, the source (empty: there is no assembly) and the symbols that it defines.
+    """
+    moved = {found["name"]: f"{name}_{found['name']}" for part in parts for found in _FUNCTION.finditer(part)}
+    if not moved:
+        return list(parts), "", ()
+    word = re.compile(r"\b(?:" + "|".join(map(re.escape, moved)) + r")\b")
+    texts = [word.sub(lambda m: moved[m[0]], _FUNCTION.sub(_declaration, part)) for part in parts]
+    functions = [
+        _definition(found, moved[found["name"]], notes.get(found["name"], ()))
+        for part in parts
+        for found in _FUNCTION.finditer(part)
+    ]
+    return texts, "\n".join([_HEAD.format(name=name), *functions]) + _TAIL, tuple(moved.values())
+
+
+def _declaration(found: re.Match[str]) -> str:
+    """A function's prototype in place of its definition, under the same condition."""
+    branch = "#elif" if found[0].startswith("#el") else "#if"
+    parameters = found["parameters"].replace(_UNUSED, "")
+    return f"{branch} {found['condition']}\n{found['result']}{found['name']}({parameters}); // in assembly\n"
+
+
+def _definition(found: re.Match[str], symbol: str, notes: Iterable[str]) -> str:
+    """A function in assembly, in a section of its own, with rules for debuggers."""
+    parameters = found["parameters"].replace(_UNUSED, "")
+    about = [f"{found['result']}{symbol}({parameters})", *_layers(notes)]
+    lines = [f"#if {found['condition']}", "/* " + "\n * ".join(about) + " */"]
+    lines += [
+        f'    .section .text.{symbol}, "ax", %progbits',
+        "    .p2align 2",
+        "    .thumb",
+        "    .thumb_func",
+    ]
+    lines += [f"    .global {symbol}", f"    .type {symbol}, %function", f"{symbol}:", "    .cfi_startproc"]
+    lines += [_spelled(line.strip()) for line in found["lines"].splitlines()]
+    return "\n".join([*lines, "    .cfi_endproc", f"    .size {symbol}, . - {symbol}", "#endif", ""])
+
+
+def _layers(notes: Iterable[str]) -> Iterator[str]:
+    """Lines about layers, without those about the parameters of their kernels."""
+    for note in dict.fromkeys(notes):
+        yield from note.splitlines()[:2]
+
+
+def _spelled(line: str) -> str:
+    """A line of the function's C strings as one of a source of assembly."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise ValueError(f"no line of assembly: {line}")
+    if found["note"] is not None:
+        return f"    /* {found['note']} */"
+    if found["rule"] is not None:
+        return f"    .cfi_{found['rule']}"
+    text = found["instruction"]
+    return text if _LABEL.fullmatch(text) else f"    {text}"
