@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr $(JOBS) + 1)
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test site release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools tools-riscv runtime dev help
+.PHONY: demo test site gallery release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools tools-riscv runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make onnx-models  whole ONNX models, from PyTorch and packages, run on a board; their table is docs/onnx-models.md"
 	@echo "make tflite-models  .tflite models with recorded outputs, run on boards; their table is docs/tflite-models.md"
 	@echo "make site    the documentation as pages with search and pictures, in build/site/html"
+	@echo "make gallery  known models, each verified, with reports, in build/gallery (their files below MODELS=../shared)"
 	@echo "make release  wheel, source distribution and bill of materials in dist/, checked from an empty environment"
 	@echo "make tools-riscv  install compiler and emulator for RISC-V (160 MB, 1.5 GB on the disk); without them its tests are skipped"
 	@echo "make clean   remove what these commands made"
@@ -140,6 +141,11 @@ onnx-models: tools dev
 	@$(PY) -c 'import torch, onnxscript' 2>/dev/null || \
 	  $(PY) -m pip install --disable-pip-version-check --editable '.[dev,torch]'
 	PYTHONPATH=sdk:tests/models $(PY) -W ignore tests/models/models_table.py build/onnx-models
+
+# Figures of each release are kept by `python docs/gallery/gallery.py build/gallery --keep`.
+MODELS ?= ../shared
+gallery: tools dev
+	$(PY) docs/gallery/gallery.py build/gallery --models $(MODELS) --jobs $(JOBS)
 
 # What the distribution provides; asks for the administrator's rights only when something is missing.
 tools:

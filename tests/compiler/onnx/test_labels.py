@@ -140,3 +140,9 @@ def test_numbers_are_not_made_strings(tmp_path: Path) -> None:
     text = m.add("Cast", m.input(2), to=TensorProto.STRING)
     with pytest.raises(MlfError, match="makes strings of numbers"):
         load_onnx(m.save(tmp_path / "model.onnx", text))
+
+
+def test_doctor_of_a_model_whose_functions_have_kernels() -> None:
+    """Operators that we have are not replaced by what ONNX defines them by: their types may not be known then."""
+    path = Path(__file__).parents[3] / "examples" / "onnx" / "small.onnx"
+    assert OnnxFrontend().findings(path, CompileOptions()) == ()

@@ -53,7 +53,7 @@ def require_onnx() -> Whatever:
     return onnx
 
 
-def read_onnx(path: Path, faults: FaultCollector, known: frozenset[str] = frozenset()) -> RawModel:
+def read_onnx(path: Path, faults: FaultCollector, known: frozenset[str]) -> RawModel:
     """Parse the file; raises InputError when it can't be parsed at all.
 
     Args:

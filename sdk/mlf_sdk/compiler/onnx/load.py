@@ -44,7 +44,7 @@ from mlf_sdk.compiler.onnx.fold import fold
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.qoperators import expand_quantised
 from mlf_sdk.compiler.onnx.raw import RawInput, RawModel, RawNode
-from mlf_sdk.compiler.onnx.strings import carry_strings
+from mlf_sdk.compiler.onnx.strings import carry_strings, named_labels
 from mlf_sdk.compiler.onnx.tensor import Tensor, kept_type
 from mlf_sdk.compiler.operators import Reshape
 from mlf_sdk.compiler.options import Generation, Kernels
@@ -176,6 +176,11 @@ def read_graph(
     raw = read_onnx(path, faults, frozenset(BUILDERS))
     faults.raise_if_any()
     return build_graph(expand_quantised(raw), name or _name_of(path), shapes, batch, faults, generation)
+
+
+def labels_of(path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Places that give strings, and the strings; raises InputError when the file can't be parsed at all."""
+    return named_labels(read_onnx(path, FaultCollector(str(path)), frozenset(BUILDERS)))
 
 
 def _name_of(path: Path) -> str:

@@ -48,9 +48,7 @@ class OnnxFrontend(CompilingFrontend):
 
     def findings(self, path: Path, options: CompileOptions) -> tuple[Finding, ...]:
         """List what gives strings, and the number of each."""
-        from mlf_sdk.compiler.onnx.file import read_onnx
-        from mlf_sdk.compiler.onnx.strings import named_labels
-        from mlf_sdk.errors import FaultCollector
+        from mlf_sdk.compiler.onnx.load import labels_of
 
         return tuple(
             Finding(
@@ -58,7 +56,7 @@ class OnnxFrontend(CompilingFrontend):
                 what="its labels are strings, which a device doesn't have",
                 handled=f"it gives the number of the string, as int64: {_numbered(labels)}",
             )
-            for place, labels in named_labels(read_onnx(path, FaultCollector(str(path))))
+            for place, labels in labels_of(path)
         )
 
     def files(self, path: Path) -> tuple[Path, ...]:
