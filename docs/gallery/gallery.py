@@ -253,9 +253,7 @@ def main() -> int:
     if asked.keep:
         LAST.write_text(content, encoding="utf-8")
     bad = [name for name, one in found.items() if one.verdict != "PASS"]
-    print(
-        f"{asked.folder / 'index.html'}: {len(rows)} models, {len(bad)} without PASS: {', '.join(bad) or 'none'}"
-    )
+    print(f"{asked.folder / 'index.html'}: {len(rows)} models; without PASS: {', '.join(bad) or 'none'}")
     return 1 if any(found[name].verdict == "FAIL" for name in bad) else 0
 
 

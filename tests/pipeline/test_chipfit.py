@@ -8,9 +8,13 @@ import pytest
 from archives import Spec, build, write
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import InputError
+from mlf_sdk.judge.chiptime import chip_time
 from mlf_sdk.judge.memorymap import MemoryMap, MemoryPart, PartKind
 from mlf_sdk.pipeline.api import load
+from mlf_sdk.pipeline.cell import Cell
 from mlf_sdk.pipeline.chipfit import chip_fit
+from mlf_sdk.reporting.layout import chip_time_text, figure
+from mlf_sdk.sweep.figures import figures_of
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.chips.load import find_chip, load_chips
 from planning import plan_project
@@ -75,3 +79,23 @@ def test_a_chip_that_is_not_known(planned: tuple[Board, LockModel]) -> None:
     board, model = planned
     with pytest.raises(InputError, match="nosuch"):
         chip_fit("nosuchchip", board, model, [_memory("ram", arena=10)], 1)
+
+
+def test_energy_where_a_document_states_current_and_voltage(planned: tuple[Board, LockModel]) -> None:
+    """In the estimate, in the text of a run, and as a figure of a sweep."""
+    board, model = planned
+    chip = find_chip("max32655")
+    assert chip.current is not None
+    assert chip.current.volts is not None
+    time = chip_time(chip, board, model, 2_000_000)
+    assert time.cycles is not None
+    picojoules = time.cycles * chip.current.ua_per_mhz * chip.current.volts
+    assert time.mj == pytest.approx(picojoules * 1e-9)
+    assert f"~{figure(time.mj)} mJ" in chip_time_text(time)
+    cell = Cell(
+        archive="a.tar", module=None, model="m", board="b", outcome="proven", chip_ms=time.ms, chip_mj=time.mj
+    )
+    assert figures_of(cell) == {"chip_ms": time.ms, "chip_mj": time.mj}
+    silent = find_chip("stm32f411")
+    assert silent.current is None or silent.current.volts is None
+    assert chip_time(silent, board, model, 2_000_000).mj is None

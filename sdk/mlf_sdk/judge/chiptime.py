@@ -27,13 +27,22 @@ class ChipTime:
     Attributes:
         chip: its name.
         cycles, ms: None where they are not known, and ``why`` says what is missing.
+        mj: energy; None where no document states the chip's current and voltage.
     """
 
     chip: str
     clock_hz: int
     cycles: int | None = None
     ms: float | None = None
+    mj: float | None = None
     why: str = ""
+
+
+def energy_mj(cycles: int | None, chip: Chip) -> float | None:
+    """Energy of so many cycles, in millijoules: microamperes a megahertz are picocoulombs a cycle."""
+    if cycles is None or chip.current is None or chip.current.volts is None:
+        return None
+    return cycles * chip.current.ua_per_mhz * chip.current.volts * 1e-9
 
 
 def chip_of(name: str | None, board: Board) -> Chip | None:
@@ -72,7 +81,13 @@ def chip_time(chip: Chip, board: Board, model: LockModel, instructions: int | No
     if costs is None or instructions is None or why:
         return ChipTime(chip=chip.name, clock_hz=chip.clock_hz, why=why)
     cycles = round(instructions * _cycles_each(model, costs))
-    return ChipTime(chip=chip.name, clock_hz=chip.clock_hz, cycles=cycles, ms=cycles * 1e3 / chip.clock_hz)
+    return ChipTime(
+        chip=chip.name,
+        clock_hz=chip.clock_hz,
+        cycles=cycles,
+        ms=cycles * 1e3 / chip.clock_hz,
+        mj=energy_mj(cycles, chip),
+    )
 
 
 def _cycles_each(model: LockModel, costs: CostModel) -> float:

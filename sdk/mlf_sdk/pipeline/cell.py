@@ -69,7 +69,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         max_difference: over all outputs.
         accuracy: share of right classes, 0 to 1, where labels were given.
         time_s: of one inference by the clock of a real board; None where instructions are counted.
-        chip, chip_ms: microcontroller, and the estimated milliseconds of an inference on it.
+        chip, chip_ms, chip_mj: microcontroller; estimated milliseconds and millijoules of an inference.
         build_id: of the image that answered.
     """
 
@@ -104,6 +104,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     time_s: float | None = None
     chip: str = ""
     chip_ms: float | None = None
+    chip_mj: float | None = None
     build_id: str = ""
 
 
@@ -272,5 +273,6 @@ def _filled(cell: Cell, report: RunReport) -> Cell:
         time_s=report.seconds,
         chip=report.chip.chip if report.chip is not None else "",
         chip_ms=report.chip.ms if report.chip is not None else None,
+        chip_mj=report.chip.mj if report.chip is not None else None,
         build_id=report.build_id,
     )

@@ -14,7 +14,7 @@ import msgspec
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.compiled import compiler_digest
-from mlf_sdk.judge.chiptime import chip_of
+from mlf_sdk.judge.chiptime import chip_of, energy_mj
 from mlf_sdk.judge.estimate import CostModel, LayerWork, ModelEstimate, cost_models, estimate, layers_of
 from mlf_sdk.pipeline.chipoptions import ChipsOptions
 from mlf_sdk.pipeline.loading import compiled_sources, load_analysed
@@ -240,20 +240,13 @@ def figures_of(chip: Chip, needs: Needs | None, cycles: int | None = None) -> Ch
         cycles=cycles,
         ms=ms,
         waiting_ms=waiting,
-        mj=_mj(cycles, chip),
+        mj=energy_mj(cycles, chip),
         why=_lacks(chip, needs),
     )
 
 
 def _ms(cycles: int | None, chip: Chip) -> float | None:
     return None if cycles is None or not chip.clock_hz else cycles * 1e3 / chip.clock_hz
-
-
-def _mj(cycles: int | None, chip: Chip) -> float | None:
-    """Energy: microamperes a megahertz are picocoulombs a cycle."""
-    if cycles is None or chip.current is None or chip.current.volts is None:
-        return None
-    return cycles * chip.current.ua_per_mhz * chip.current.volts * 1e-9
 
 
 def _lacks(chip: Chip, needs: Needs) -> str:

@@ -44,7 +44,8 @@ def chip_time_text(time: ChipTime) -> str:
     name = time.chip.upper()
     if time.ms is None:
         return f"{name}: {time.why}"
-    return f"~{figure(time.ms)} ms at {time.clock_hz / 1e6:g} MHz, {name}, estimate, see {DOCUMENT}"
+    energy = "" if time.mj is None else f", ~{figure(time.mj)} mJ"
+    return f"~{figure(time.ms)} ms{energy} at {time.clock_hz / 1e6:g} MHz, {name}, estimate, see {DOCUMENT}"
 
 
 def capacity(value: int) -> str:

@@ -19,6 +19,7 @@ FIGURES: Mapping[str, str] = {
     "instructions": "instructions",
     "inference_s": "time_s",
     "chip_ms": "chip_ms",
+    "chip_mj": "chip_mj",
     "accuracy_share": "accuracy",
     "differing_elements": "differing",
     "max_difference": "max_difference",
@@ -34,6 +35,7 @@ SMALLER_IS_BETTER = (
     "instructions",
     "inference_s",
     "chip_ms",
+    "chip_mj",
     "differing_elements",
 )
 GREATER_IS_BETTER = ("accuracy_share",)
