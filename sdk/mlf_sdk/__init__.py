@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.compile import compile
     from mlf_sdk.pipeline.convert import convert
     from mlf_sdk.pipeline.convertoptions import ConvertOptions
+    from mlf_sdk.pipeline.export import export
+    from mlf_sdk.pipeline.exportoptions import ExportOptions
     from mlf_sdk.pipeline.exporttvm import export_tvm
     from mlf_sdk.pipeline.firmware import inspect
     from mlf_sdk.pipeline.flash import flash
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CompareOptions": "pipeline.options",
     "ConvertOptions": "pipeline.convertoptions",
+    "ExportOptions": "pipeline.exportoptions",
     "FlashOptions": "pipeline.options",
     "Progress": "pipeline.progress",
     "ProofOptions": "pipeline.options",
@@ -66,6 +69,7 @@ _HOMES = {
     "compare": "pipeline.compare",
     "compile": "pipeline.compile",
     "convert": "pipeline.convert",
+    "export": "pipeline.export",
     "export_tvm": "pipeline.exporttvm",
     "flash": "pipeline.flash",
     "generate": "pipeline.api",
@@ -91,6 +95,7 @@ __all__ = [
     "CompareOptions",
     "ConvertOptions",
     "DoesNotFitError",
+    "ExportOptions",
     "FlashOptions",
     "InputError",
     "MlfError",
@@ -108,6 +113,7 @@ __all__ = [
     "compare",
     "compile",
     "convert",
+    "export",
     "export_tvm",
     "flash",
     "generate",

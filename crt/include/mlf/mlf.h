@@ -212,6 +212,37 @@ int32_t mlf_failed_step(const mlf_model_t *model);
 const mlf_tensor_t *mlf_input(const mlf_model_t *model, uint32_t index);
 const mlf_tensor_t *mlf_output(const mlf_model_t *model, uint32_t index);
 
+/* ---- real numbers and stored ones ----------------------------------------------------------- */
+
+/* Stored value of a real one: value / scale, rounded to the nearest (halves away from zero), plus zero_point; `least`
+ * and `greatest` bound it, and what is no number gives `least`. `scale` must be > 0, and `least` <= zero_point <=
+ * `greatest`, both within 16 bits. Generated headers have it for each input, as MODEL_quantise_input(). */
+static inline int32_t mlf_quantise(float value, float scale, int32_t zero_point, int32_t least, int32_t greatest) {
+  const float scaled = value / scale;
+  int32_t whole;
+  float rest;
+
+  if (!(scaled > (float)(least - zero_point))) {
+    return least;
+  }
+  if (scaled >= (float)(greatest - zero_point)) {
+    return greatest;
+  }
+  whole = (int32_t)scaled;
+  rest = scaled - (float)whole; /* exact */
+  if (rest >= 0.5f) {
+    ++whole;
+  } else if (rest <= -0.5f) {
+    --whole;
+  }
+  return whole + zero_point;
+}
+
+/* Real value of a stored one. */
+static inline float mlf_dequantise(int32_t stored, float scale, int32_t zero_point) {
+  return scale * (float)(stored - zero_point);
+}
+
 /* ---- one step at a time (MLF_OBSERVE) ------------------------------------------------------- */
 
 /* A clock that only goes up. */

@@ -34,6 +34,7 @@ _COMMANDS = (
     ("boards", "archives", "List the known boards."),
     ("chips", "chips", "Show the microcontrollers that a model fits, with milliseconds of an inference."),
     ("generate", "projects", "Generate a C project, or renew one; your edits are never lost."),
+    ("export", "exports", "Write a model as plain C for a build system or IDE: CMake, Zephyr, Arduino, ..."),
     ("build", "projects", "Build a generated project with CMake and Ninja, or with west."),
     ("check", "projects", "Compare a built image with plan, budget, baseline."),
     ("run", "runs", "Build, boot and run a model, compare its outputs, check its memory."),

@@ -36,12 +36,19 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.written or self.removed or self.edited)
 
 
-def compare(files: Mapping[str, bytes], folder: Path, recorded: Mapping[str, str]) -> Changes:
+def compare(
+    files: Mapping[str, bytes],
+    folder: Path,
+    recorded: Mapping[str, str],
+    user_files: frozenset[str] | None = None,
+) -> Changes:
     """Compare ``files`` (relative path -> content) with ``folder``.
 
     Args:
         recorded: hash of each file that was generated into ``folder``.
+        user_files: those that are written once; None: `USER_FILES`.
     """
+    users = USER_FILES if user_files is None else user_files
     disk = _Disk(folder)
     written: dict[str, bytes] = {}
     removed, kept = [], []
@@ -51,7 +58,7 @@ def compare(files: Mapping[str, bytes], folder: Path, recorded: Mapping[str, str
         found = None if obstacle else disk.read(path)
         if found == content:
             continue
-        if path in USER_FILES and (obstacle or found is not None):
+        if path in users and (obstacle or found is not None):
             kept.append(path)
             continue
         written[path] = content
@@ -59,7 +66,7 @@ def compare(files: Mapping[str, bytes], folder: Path, recorded: Mapping[str, str
             edited.add(obstacle)
         elif found is not None and path != MANIFEST_NAME and file_hash(found) != recorded.get(path):
             edited.add(path)
-    for path in recorded.keys() - files.keys() - USER_FILES:
+    for path in recorded.keys() - files.keys() - users:
         obstacle = disk.obstacle(path)
         found = None if obstacle else disk.read(path)
         if obstacle or (found is not None and file_hash(found) != recorded[path]):
@@ -119,9 +126,10 @@ USER_FILES = frozenset({"app.cmake", "app.ld", "prj.conf", "src/main.c"})  # wri
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\n]+)\n")
 
 
-def encode_manifest(files: Mapping[str, bytes]) -> bytes:
+def encode_manifest(files: Mapping[str, bytes], user_files: frozenset[str] | None = None) -> bytes:
     """Hashes of ``files`` (relative path -> content) by path; files of the user are left out."""
-    generated = sorted(path for path in files if path not in USER_FILES)
+    users = USER_FILES if user_files is None else user_files
+    generated = sorted(path for path in files if path not in users)
     return "".join(f"{file_hash(files[path])}  {path}\n" for path in generated).encode()
 
 

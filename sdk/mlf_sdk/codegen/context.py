@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mlf_sdk.codegen.link import Linkage
 from mlf_sdk.codegen.regions import Region, apart_regions, regions_of, tensor_symbol, workspace_symbol
-from mlf_sdk.codegen.tensortext import c_type, quantisation_text, type_text
+from mlf_sdk.codegen.tensortext import c_type, positions, quantisation_text, type_text
 from mlf_sdk.ir.abi import Convention
 from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
 from mlf_sdk.ir.names import legal_identifier
@@ -92,6 +92,7 @@ class ModelView:
             "inputs_kept": self.layout.inputs_kept,
             "inputs": inputs,
             "outputs": outputs,
+            "positions": positions(self.c_name, "input", inputs) + positions(self.c_name, "output", outputs),
             "tensors": tensors,
             "uses_packed": bool(tensors),
             "shapes": [{"symbol": s, "extents": list(e)} for e, s in self._shapes.items()],

@@ -96,6 +96,23 @@ def render_project(
     return dict(sorted(files.items()))
 
 
+def render_models(
+    layouts: Sequence[ModelLayout], linkages: Sequence[Linkage], options: ProjectOptions
+) -> dict[str, bytes]:
+    """Render the models, and a copy of the executor, without a project around them."""
+    renderer = _Renderer(layouts, linkages, _NO_PLATFORM, options, ())
+    files = _crt_files(("include", "src"), ())
+    for layout, linkage in zip(layouts, linkages, strict=True):
+        values = model_values(layout, linkage, options.params, options.executor)
+        files.update(renderer.model_files(layout, linkage, values))
+    return files
+
+
+_NO_PLATFORM = PlatformFiles(
+    board="", title="", is_host=False, files={}, runtime_sources=(), crt_folders=("include", "src")
+)
+
+
 class _Renderer:
     def __init__(
         self,
@@ -116,7 +133,7 @@ class _Renderer:
         models = []
         for layout, linkage, outputs in zip(self.layouts, self.linkages, self.expected, strict=True):
             values = model_values(layout, linkage, self.options.params, self.options.executor)
-            files.update(self._model_files(layout, linkage, values))
+            files.update(self.model_files(layout, linkage, values))
             if self.options.app == "standalone":
                 from mlf_sdk.codegen.samples import sample_values  # numpy takes time to load
 
@@ -225,7 +242,7 @@ class _Renderer:
             files[f"{stem}_params.bin"] = dynamic.params.pack()
         return files
 
-    def _model_files(self, layout: ModelLayout, linkage: Linkage, values: Values) -> dict[str, bytes]:
+    def model_files(self, layout: ModelLayout, linkage: Linkage, values: Values) -> dict[str, bytes]:
         model = layout.model
         folder = f"model/{model.c_name}"
         view = {"m": values}

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types and quantisation of tensors as text: for people, and in C."""
+"""Types, quantisation and names of tensors as text: for people, and in C."""
 
 from __future__ import annotations
 
-from mlf_sdk.ir.dtype import FLOAT, INT, DType
+from collections.abc import Sequence
+
+from mlf_sdk.ir.dtype import FLOAT, INT, UINT, DType
 from mlf_sdk.ir.model import Tensor
-from mlf_sdk.tools.ctext import c_float
+from mlf_sdk.tools.ctext import Values, c_float
 
 
 def type_text(tensor: Tensor) -> str:
@@ -31,3 +33,44 @@ def quantisation_text(tensor: Tensor) -> dict[str, str]:
     if found is None or found.axis is not None:
         return {"scale": "", "zero_point": ""}
     return {"scale": c_float(found.scale[0]), "zero_point": str(found.zero_point[0])}
+
+
+_CONVERTED_BITS = (8, 16)  # of stored values whose difference from a zero point is exact as a float
+_VERBS = {"input": "quantise", "output": "dequantise"}
+
+
+def positions(c_name: str, direction: str, tensors: Sequence[Values]) -> list[Values]:
+    """Values for ``model.h.j2``: ``NAME_input`` where there is one input, else ``NAME_input_0`` and so on.
+
+    A name that a tensor has anyway is left to that tensor.
+
+    Args:
+        direction: ``input`` or ``output``.
+        tensors: values of all tensors of that direction, in order.
+    """
+    taken = {tensor["accessor"]: tensor for tensor in tensors}
+    found = []
+    for number, tensor in enumerate(tensors):
+        stem = direction if len(tensors) == 1 else f"{direction}_{number}"
+        accessor = f"{c_name}_{stem}"
+        owner = taken.get(accessor, tensor)
+        if owner is tensor:
+            found.append(
+                {
+                    "tensor": tensor,
+                    "macro": f"{c_name}_{stem}".upper(),
+                    "accessor": accessor,
+                    "renamed": accessor != tensor["accessor"],
+                    "converter": f"{c_name}_{_VERBS[direction]}_{stem}",
+                    "limits": _limits(tensor),
+                }
+            )
+    return found
+
+
+def _limits(tensor: Values) -> tuple[int, int] | None:
+    """Least and greatest stored value of a quantised tensor that is converted; None: it is not."""
+    bits, code = tensor["bits"], tensor["code"]
+    if not tensor["scale"] or bits not in _CONVERTED_BITS or tensor["lanes"] != 1 or code not in (INT, UINT):
+        return None
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if code == INT else (0, (1 << bits) - 1)

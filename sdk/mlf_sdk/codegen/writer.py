@@ -56,7 +56,13 @@ class WriteResult(msgspec.Struct, frozen=True, kw_only=True):
     backups: tuple[str, ...] = ()
 
 
-def write_project(files: Mapping[str, bytes], folder: Path, *, force: bool = False) -> WriteResult:
+def write_project(
+    files: Mapping[str, bytes],
+    folder: Path,
+    *,
+    force: bool = False,
+    user_files: frozenset[str] | None = None,
+) -> WriteResult:
     """Write ``files`` (relative path -> content) and their manifest into ``folder``.
 
     The project is first written beside ``folder`` and then moved into place, so that a process that
@@ -64,6 +70,7 @@ def write_project(files: Mapping[str, bytes], folder: Path, *, force: bool = Fal
 
     Args:
         force: replace generated files that were changed; each is kept as ``NAME.orig``.
+        user_files: files that are written once, and are the user's then; None: those of a project.
 
     Raises:
         ChangedFilesError: files were changed, and ``force`` is not set.
@@ -74,9 +81,9 @@ def write_project(files: Mapping[str, bytes], folder: Path, *, force: bool = Fal
         _check_path(path)
     _check_folder(folder)
     folder = Path(os.path.normpath(folder.absolute()))  # "." has a name and a parent, too
-    files = {**files, MANIFEST_NAME: encode_manifest(files)}
+    files = {**files, MANIFEST_NAME: encode_manifest(files, user_files)}
     try:
-        changes = compare(files, folder, _recorded(folder, force=force))
+        changes = compare(files, folder, _recorded(folder, force=force), user_files)
         if changes.edited and not force:
             raise ChangedFilesError(folder, tuple(sorted(changes.edited)))
         result = WriteResult(kept=changes.kept, backups=tuple(sorted(changes.edited.values())))

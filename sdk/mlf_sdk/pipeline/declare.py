@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.ir.names import model_c_name
 from mlf_sdk.tools.checks import name_hint
 
 _OPTION = "option"
@@ -139,6 +140,16 @@ def zephyr_definitions(values: tuple[str, ...], flag: str) -> None:
                 where=flag,
                 hint="Such as -DSHIELD=x_nucleo.",
             )
+
+
+def c_identifier(value: str | None, flag: str) -> None:
+    """Check a name that stands at the start of names in C; None is allowed."""
+    if value is not None and model_c_name(value) != value:
+        raise InputError(
+            f"invalid value {value!r}",
+            where=flag,
+            hint=f"Give a name of C, such as {model_c_name(value)}.",
+        )
 
 
 def between(least: float, most: float) -> Callable[[float | None, str], None]:

@@ -17,6 +17,7 @@ from typing import Any
 from mlf_sdk.pipeline.compileroptions import CompilerRequest
 from mlf_sdk.pipeline.declare import (
     Stage,
+    c_identifier,
     check_names,
     defaults_after,
     not_negative,
@@ -107,6 +108,13 @@ class Request(CompilerRequest):
         "rpc: serve the model over the UART; standalone: run once on a sample; mlperf: serve it to a runner "
         "of MLPerf Tiny (--id); library: runtime and models for an existing application.",
         choices=("rpc", "standalone", "mlperf", "library"),
+    )
+    model_name: str | None = _project_option(
+        None,
+        "Name of the model in C, in place of its file's: it stays when a retrained model has another file.",
+        flags=("--name",),
+        metavar="NAME",
+        check=c_identifier,
     )
     mlperf_id: str = _project_option(
         "",

@@ -94,7 +94,7 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
     options, choice = project_options(request), target_choice(request)
     target = resolve_target(choice)
     board = target.board
-    unique = _unique_names(models)
+    unique = _unique_names(_named(models, request.model_name))
     if options.app == "mlperf":
         from mlf_sdk.codegen.mlperf import input_bytes_of
 
@@ -126,6 +126,19 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
         zephyr=target.lock_zephyr(),
     )
     return ProjectPlan(choice=choice, layouts=layouts, linkages=linkages, lock=lock, options=options)
+
+
+def _named(models: Sequence[Model], name: str | None) -> Sequence[Model]:
+    """Models, one of them with the C name that the user states.
+
+    Raises:
+        InputError: several models, and one name.
+    """
+    if name is None:
+        return models
+    if len(models) > 1:
+        raise InputError("one name for several models", where="--name", hint="Rename their files.")
+    return [dataclasses.replace(models[0], c_name=name)]
 
 
 def _unique_names(models: Sequence[Model]) -> tuple[Model, ...]:
