@@ -19,7 +19,9 @@ DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off")
 # Kernels read words of bytes, and plans put other values into memory that was read from: accesses of other
 # types must keep their order, whatever the user chose.
 NEEDED_FLAGS = ("-fno-strict-aliasing",)
-# Those of the runtime, and of kernels that the SDK's own compiler writes.
+# Those of the runtime, and of kernels that the SDK's own compiler writes. Projects show them; they are errors
+# with MLF_WERROR alone: a compiler that nobody here knows may warn of code that is right, and a user's build
+# must not end for that.
 WARNINGS = (
     "-Wall",
     "-Wextra",
