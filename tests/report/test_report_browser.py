@@ -82,8 +82,11 @@ def test_the_arena_is_legible(browser: Chromium, pages: dict[str, Path], width: 
     assert browser.ask(f"{picture}.querySelectorAll('g > title').length") >= boxes > 64
 
 
-def test_labels_of_buffers_do_not_lie_over_others(browser: Chromium, pages: dict[str, Path]) -> None:
-    browser.open(pages["layers"], width=1280)
+@pytest.mark.parametrize("name", ["layers", "long"])
+def test_labels_of_buffers_do_not_lie_over_others(
+    browser: Chromium, pages: dict[str, Path], name: str
+) -> None:
+    browser.open(pages[name], width=1280)
     clipped = browser.ask(
         """[...document.querySelectorAll('#arena svg text.over')].filter(t => {
              const at = t.getBoundingClientRect();
@@ -95,6 +98,13 @@ def test_labels_of_buffers_do_not_lie_over_others(browser: Chromium, pages: dict
            }).map(t => t.textContent)"""
     )
     assert clipped == []
+    over_each_other = browser.ask(
+        """(texts => texts.filter((t, i) => texts.slice(0, i).some(o => {
+             const [a, b] = [t.getBoundingClientRect(), o.getBoundingClientRect()];
+             return a.left + 2 < b.right && b.left + 2 < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom;
+           })).map(t => t.textContent))([...document.querySelectorAll('#arena svg text.over')])"""
+    )
+    assert over_each_other == []
 
 
 def test_a_step_is_chosen(browser: Chromium, pages: dict[str, Path]) -> None:

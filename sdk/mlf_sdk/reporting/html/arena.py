@@ -23,6 +23,9 @@ _READABLE = 10  # characters of a shortened name that still say something
 _LINE = 14.0
 
 
+_Box = tuple[float, float, float, float]  # left, top, width and height
+
+
 def arena_picture(arena: Arena, steps: Sequence[StepRow]) -> str:
     """Draw the plan of an arena as SVG."""
     return _Picture(arena, steps).draw()
@@ -57,8 +60,9 @@ class _Picture:
         self._grid()
         solid = [rect for rect in self.arena.rects if rect.size_bytes]
         boxes = [self._rect(rect) for rect in solid]
-        for rect, box in zip(solid, boxes, strict=True):
-            _label(self.root, rect, box)
+        taken: list[_Box] = []
+        for rect, box in sorted(zip(solid, boxes, strict=True), key=lambda pair: -pair[0].size_bytes):
+            _label(self.root, rect, box, taken)
         self._peak("peak-line")
         self._marks()
         self._axis()
@@ -96,7 +100,7 @@ class _Picture:
         width = max(right - left, 3) + 2
         element(self.root, "rect", class_=style, x=left - 1, y=_TOP - 6, width=width, height=_PLOT + 12)
 
-    def _rect(self, rect: ArenaRect) -> tuple[float, float, float, float]:
+    def _rect(self, rect: ArenaRect) -> _Box:
         """Draw a buffer; returns its left, top, width and height."""
         left, right = self.x(rect.first), self.x(rect.last + 1)
         top, bottom = self.y(rect.offset + rect.size_bytes), self.y(rect.offset)
@@ -157,17 +161,31 @@ class _Picture:
         centred(self.root, text, at, self.strip - 8, "label out")
 
 
-def _label(root: ET.Element, rect: ArenaRect, box: tuple[float, float, float, float]) -> None:
-    """Label a buffer by its whole name and size as far as there is room; vertically in narrow rectangles."""
+def _label(root: ET.Element, rect: ArenaRect, box: _Box, taken: list[_Box]) -> None:
+    """Label a buffer by its whole name and size as far as there is room; vertically in narrow rectangles.
+
+    Args:
+        taken: room of the labels so far (buffers may lie over each other), to which this one's is added.
+    """
     left, top, width, height = box
     lies = width >= height or width >= _READABLE * SMALL_CHAR + 8
     along, across = (width, height) if lies else (height, width)
     lines = _lines(rect, int((along - 8) / SMALL_CHAR), int((across - 2) / _LINE))
     x, y = left + width / 2, top + height / 2
+    wide = max(map(len, lines), default=0) * SMALL_CHAR
+    across, along = (_LINE * len(lines), wide) if lies else (wide, _LINE * len(lines))
+    room = (x - along / 2, y - across / 2, along, across)
+    if any(_overlap(room, other) for other in taken):
+        return
+    taken.append(room)
     turn = {} if lies else {"transform": f"rotate(-90 {x:.2f} {y:.2f})"}
     for index, text in enumerate(lines):
         line_y = y + 4 + _LINE * (index - (len(lines) - 1) / 2)
         centred(root, text, x, line_y, "small in over", **turn)
+
+
+def _overlap(a: _Box, b: _Box) -> bool:
+    return a[0] < b[0] + b[2] and b[0] < a[0] + a[2] and a[1] < b[1] + b[3] and b[1] < a[1] + a[3]
 
 
 def _lines(rect: ArenaRect, fits: int, rows: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mlf_sdk.codegen.lock import Lock, LockModel, LockNode, LockTensor
+from mlf_sdk.codegen.lock import Lock, LockModel, LockNode, LockStep, LockTensor
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import RunReport
@@ -49,7 +49,9 @@ def collect(found: Findings, made: datetime | None = None) -> Report:
         allocators=found.check.allocators,
         arena=arena_of(model, done.memory.arena_high_water_bytes if done else None),
         steps=tuple(_step(model, index, label) for index, label in enumerate(labels)),
-        flow=flow_of(model, labels),
+        flow=flow_of(
+            model, [_plain_label(step, label) for step, label in zip(model.steps, labels, strict=True)]
+        ),
         profile=found.profile,
         no_profile=found.no_profile,
         inference=_inference(done, found.profile) if done else None,
@@ -69,6 +71,11 @@ def collect(found: Findings, made: datetime | None = None) -> Report:
 def tensor_text(tensor: LockNode | LockTensor) -> str:
     """Type and shape of a tensor, e.g. ``int8 [1, 32, 32, 3]``."""
     return f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]"
+
+
+def _plain_label(step: LockStep, label: str) -> str:
+    """Operator and window of a step without its number in the file: the picture numbers the steps."""
+    return label if step.layer is None else f"{step.layer.operator} {step.layer.detail}".rstrip()
 
 
 def _step(model: LockModel, index: int, label: str) -> StepRow:

@@ -11,11 +11,11 @@ from mlf_sdk.reporting.html.data import Flow, FlowEdge, FlowNode
 from mlf_sdk.reporting.html.names import anchor_of, shorten
 from mlf_sdk.reporting.html.svg import centred, element, markup, path, picture
 
-_BOX_W, _BOX_H = 232.0, 40.0
+_BOX_W, _BOX_H = 248.0, 40.0
 _ROW, _SIDE = 66.0, 14.0  # from one row to the next; room between boxes of a row
 _LANE, _TOP, _LEFT = 8.0, 30.0, 4.0
 _COLUMNS, _ROWS = 4, 6  # as many columns as the page has room for, where they have this many rows
-_CHARS = 32
+_CHARS = 36
 
 
 def flow_picture(flow: Flow) -> str:
