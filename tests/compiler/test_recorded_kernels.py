@@ -86,7 +86,7 @@ def test_windows_at_stride_2(count: int, tmp_path: Path) -> None:
     u, lower = np.ascontiguousarray(rows.astype(np.int16)).view(np.int32).reshape(2, -1)
     pairs = np.ascontiguousarray(weights.astype(np.int16)).view(np.int32).reshape(channels, -1)
     stream = np.concatenate([bias[:, None], pairs, np.tile(words, (channels, 1))], axis=1)
-    b = depthwise.record_columns(count, channels, Epilogue(Form.FINE, 9, (-128, 127), 2))
+    b = depthwise.record_columns(count, channels, channels, Epilogue(Form.FINE, 9, (-128, 127), 2))
     y = np.zeros(count * channels, np.int8)
     got = outcome(b, tmp_path, u, lower, stream.astype(np.int32).reshape(-1), y)["y"].reshape(count, -1)
     for pixel in range(count):

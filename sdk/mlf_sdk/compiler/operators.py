@@ -326,6 +326,9 @@ class WriteState(Stateful):
     """New value of a state."""
 
 
+SCRATCH_BYTES: Final = 640  # of kernels of rows that can do with less
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fused(Operator):
     """A region, with the number of its last operator.
@@ -334,6 +337,10 @@ class Fused(Operator):
 
     Attributes:
         operators: in the graph's order.
+        lines: rows of its output that each operator makes at once; empty: one.
+        scratch_bytes: that kernels of rows may take where they can take less.
     """
 
     operators: tuple[Operator, ...]
+    lines: tuple[int, ...] = ()
+    scratch_bytes: int = SCRATCH_BYTES

@@ -199,6 +199,17 @@ def with_regions(graph: Graph, choice: Choice) -> Graph:
     return least_ram(graph, lambda part, one: candidates(part, one, choice))
 
 
+def graphs_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Graph]:
+    """Graphs with regions that may take some RAM, those first that take the fewest instructions, by estimate.
+
+    The one of least RAM is the last, whether it fits or not.
+    """
+    from mlf_sdk.compiler.rows.choose import row_choices
+
+    choices = row_choices(graph, lambda part, one: candidates(part, one, choice))
+    return choices.within(most_bytes)
+
+
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:
     """Kernels that can compute an operator, the preferred one first; none for one that needs no code.
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,10 @@ def planned(found: CompiledGraph, folder: Path) -> PlannedRunner:
 
 
 def test_a_network_takes_less_ram(tmp_path: Path) -> None:
-    """The plan's arena is what the search found, and the outputs are those of the layers."""
+    """The plan's arena is about what the search found, and the outputs are those of the layers.
+
+    A workspace is one block, which may not fit into the gaps that the search counts as free.
+    """
     path = tmp_path / "model.tflite"
     path.write_bytes(network(Maker(4)))
     graph = load_tflite(path)
@@ -59,12 +63,32 @@ def test_a_network_takes_less_ram(tmp_path: Path) -> None:
     (tmp_path / "ram").mkdir()
     found = compiled(path, RAM)
     fused = planned(found, tmp_path / "ram")
-    assert fused.layout.arena_bytes <= choices.cuts[0].peak_bytes < usual.layout.arena_bytes
+    assert fused.layout.arena_bytes <= 1.06 * choices.cuts[0].peak_bytes < usual.layout.arena_bytes
     assert choices.cuts[-1].cost == 0
     random = np.random.default_rng(1)
     for _ in range(3):
         inputs = random_inputs(graph, random)
         assert fused.run(inputs) == [x.tobytes() for x in Interpreter(graph).run(inputs)]
+
+
+def test_an_arena_of_some_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is fused that need not be; what can't be is refused, and nothing is written."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(network(Maker(4)))
+    call = Caller(capsys)
+    sizes = {}
+    for most in ("1M", "3K"):
+        folder = tmp_path / most
+        folder.mkdir()
+        assert call("compile", path, "-o", folder / "model.tar", "--max-arena", most).code == 0
+        sizes[most] = json.loads(call("inspect", folder / "model.tar", "--plan", "--json").out)["memory"]
+    assert sizes["3K"]["arena_bytes"] <= 3072 < sizes["1M"]["arena_bytes"]
+    assert "ROWS" not in call("inspect", path, "--max-arena", "1M").out
+    refused = call("compile", path, "-o", tmp_path / "no.tar", "--max-arena", "1K")
+    assert refused.code == 2 and "more than 1,024" in refused.err and "--max-arena" in refused.err
+    assert not (tmp_path / "no.tar").exists()
+    assert call("inspect", path, "--max-arena", "0").code == 2
+    assert call("inspect", path, "--max-arena", "many").code == 2
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -84,16 +108,18 @@ def test_layers_inside_a_region_are_named(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(network(Maker(4)))
     found = compiled(path, RAM)
-    (region,) = (one.operator for one in found.operators if isinstance(one.operator, Fused))
-    first, last = region.operators[0].number, region.operators[-1].number
-    assert region.number == last > first
-    assert detail_of(region) == f"of layers {first} to {last}"
-    assert f"ROWS of layers {first} to {last} " in found.code.own
-    for layer in region.operators:
-        assert f"/* layer {layer.number}: {layer.kind} " in found.code.own
+    regions = [one.operator for one in found.operators if isinstance(one.operator, Fused)]
+    assert regions
+    for region in regions:
+        first, last = region.operators[0].number, region.operators[-1].number
+        assert region.number == last > first
+        assert detail_of(region) == f"of layers {first} to {last}"
+        assert f"ROWS of layers {first} to {last} " in found.code.own
+        for layer in region.operators:
+            assert f"/* layer {layer.number}: {layer.kind} " in found.code.own
 
 
-@pytest.mark.parametrize(("name", "most"), [("resnet8_int8", 17800), ("vww_int8", 28200), ("kws_int8", 8000)])
+@pytest.mark.parametrize(("name", "most"), [("resnet8_int8", 17800), ("vww_int8", 28200), ("kws_int8", 5900)])
 def test_arenas_of_models_that_are_known(name: str, most: int, tmp_path: Path) -> None:
     path = CORPUS.parent / "tflite" / f"{name}.tflite"
     if not path.exists():

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,13 +17,16 @@ from core_images import run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, with_kernels
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Fused
+from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.operators import Fused, Operator
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.rows.fused import fuse
+from mlf_sdk.compiler.rows.needs import firings_of
 from mlf_sdk.compiler.rows.pull import Pulled, Region, region_of
-from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.rows.tiles import row_tiles
+from mlf_sdk.compiler.schedule import Choice, candidates
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.compiler.tuning import kernels_of
 from mlf_sdk.frontends.mlf.compiled import archive_of
@@ -101,7 +105,44 @@ def tall(m: Maker) -> int:
     return m.conv(m.conv(x, 8, (7, 1), 1, same=True), 4, (3, 1), 3, same=True)
 
 
-BUILDS = [pair, separable, residual, shared_slots, two_branches, pooled, reduced, largest, dilated, tall]
+def wide(m: Maker) -> int:
+    """Depthwise layers of more columns than a block has, of both strides, and with no padding."""
+    x = m.conv(m.input((1, 8, 31, 4)), 16, (1, 1), 1, same=True)
+    x = m.conv(m.conv(x, 16, (3, 3), 1, same=True, depthwise=True), 8, (1, 1), 1, same=True)
+    x = m.conv(m.conv(x, 8, (3, 3), 1, same=False, depthwise=True), 8, (1, 1), 1, same=True)
+    x = m.conv(m.conv(x, 8, (3, 3), 2, same=True, depthwise=True), 12, (1, 1), 1, same=True)
+    return m.conv(x, 12, (3, 3), 2, same=False, depthwise=True)
+
+
+def stacked(m: Maker) -> int:
+    """Depthwise layers behind each other, and rows of one that a sum reads as well."""
+    x = m.conv(m.input((1, 7, 6, 4)), 8, (1, 1), 1, same=True)
+    x = m.conv(m.conv(x, 8, (3, 3), 1, same=True, depthwise=True), 8, (3, 3), 1, same=True, depthwise=True)
+    y = m.conv(x, 8, (3, 3), 1, same=True, depthwise=True)
+    return m.conv(m.binary("ADD", x, y), 4, (1, 1), 1, same=True)
+
+
+def narrow_bytes(m: Maker) -> int:
+    """Rows of ten bytes, which begin within words: the first layer of a network of spectra."""
+    x = m.conv(m.input((1, 13, 10, 1)), 8, (5, 4), 1, same=True)
+    return m.conv(m.conv(x, 8, (3, 3), 2, same=True, depthwise=True), 8, (1, 1), 1, same=True)
+
+
+BUILDS = [
+    wide,
+    stacked,
+    narrow_bytes,
+    pair,
+    separable,
+    residual,
+    shared_slots,
+    two_branches,
+    pooled,
+    reduced,
+    largest,
+    dilated,
+    tall,
+]
 
 
 def both(build: Build, folder: Path) -> tuple[bytes, Graph, Graph]:
@@ -113,6 +154,24 @@ def both(build: Build, folder: Path) -> tuple[bytes, Graph, Graph]:
     graph = load_tflite(path)
     improved = improve(graph)
     return model, graph, fuse(improved, improved.operators)
+
+
+def two_rows(graph: Graph, choice: Choice, scratch_bytes: int) -> Graph:
+    """The graph of one region, whose operators make two rows at once where they can, in little scratch."""
+    (fused,) = graph.operators
+    assert isinstance(fused, Fused)
+
+    def kernels(part: Graph, one: Operator) -> Iterator[Kernel]:
+        return candidates(part, one, choice)
+
+    lines = []
+    for operator in fused.operators:
+        firings = firings_of(graph, operator, 2)
+        found = firings is not None and firings.lines == 2
+        tiles = row_tiles(graph, operator, firings, kernels, scratch_bytes) if found and firings else ()
+        lines.append(2 if tiles else 1)
+    region = dataclasses.replace(fused, lines=tuple(lines), scratch_bytes=scratch_bytes)
+    return dataclasses.replace(graph, operators=(region,))
 
 
 def compiled(graph: Graph, choice: Choice) -> CompiledGraph:
@@ -143,13 +202,32 @@ def test_a_region_equals_its_layers(build: Build, choice: Choice, tmp_path: Path
             np.testing.assert_array_equal(found.reshape(-1), wanted.reshape(-1))
 
 
+@pytest.mark.parametrize("scratch_bytes", [64, 512, 8192])
+@pytest.mark.parametrize("build", [pair, separable, shared_slots, wide, stacked])
+def test_two_rows_at_once_and_blocks_of_any_size(build: Build, scratch_bytes: int, tmp_path: Path) -> None:
+    _, graph, fused = both(build, tmp_path)
+    found = two_rows(fused, M4, scratch_bytes)
+    (region,) = found.operators
+    assert isinstance(region, Fused) and 2 in region.lines
+    runner = KernelRunner(archive_of(compiled(found, M4)), tmp_path, exact=True)
+    for inputs in (random_inputs(graph, np.random.default_rng(seed)) for seed in range(2)):
+        (wanted,) = Interpreter(graph).run(inputs)
+        (got,) = runner.run(inputs)
+        np.testing.assert_array_equal(got.reshape(-1), wanted.reshape(-1))
+
+
 @pytest.mark.qemu
 @pytest.mark.parametrize("build", BUILDS)
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
 def test_a_region_on_an_emulated_core(build: Build, core: str, tmp_path: Path) -> None:
     """Rows begin where a core without unaligned loads can read them."""
     _, _, fused = both(build, tmp_path)
-    run_on_core(compiled(fused, Choice(core=core_named(core))), core_named(core), tmp_path)
+    choice = Choice(core=core_named(core))
+    run_on_core(compiled(fused, choice), core_named(core), tmp_path)
+    for scratch_bytes in (64, 1024) if core == "cortex-m4" else ():
+        folder = tmp_path / str(scratch_bytes)
+        folder.mkdir()
+        run_on_core(compiled(two_rows(fused, choice, scratch_bytes), choice), core_named(core), folder)
 
 
 def test_one_step_with_a_workspace_and_an_overlap(tmp_path: Path) -> None:

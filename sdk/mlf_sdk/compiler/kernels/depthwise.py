@@ -40,20 +40,10 @@ def paired(layer: Contraction) -> Kernel | None:
     """DEPTHWISE_CONV_2D of 3x3 windows; None for a layer that this does not fit."""
     window, channels = layer.window, layer.channels
     stride = window.stride[0]
-    if (
-        not layer.is_int8(unsigned=True)
-        or (window.size, window.dilation) != ((3, 3), (1, 1))
-        or window.stride not in ((1, 1), (2, 2))
-        or layer.multiplier != 1
-        or channels % 4
-        or channels > MAX_CHANNELS
-    ):
-        return None
-    byte = layer.centred.min() >= -128 and layer.centred.max() <= 127  # times 256 in 16 bits
-    rescale = layer.rescale(fine=bool(byte))
+    rescale = rescale_of(layer) if channels <= MAX_CHANNELS else None
     if rescale is None:
         return None
-    constants = (_stream(layer.centred, rescale.bias(layer.bias), rescale, stride),)
+    constants = (stream_of(layer, rescale),)
     zero_point = layer.x.zero_point
     _, ih, iw, _ = layer.x.shape
     _, oh, ow, _ = layer.y.shape
@@ -99,6 +89,21 @@ def paired(layer: Contraction) -> Kernel | None:
     )
 
 
+def rescale_of(layer: Contraction) -> Rescale | None:
+    """Requantisation of a layer of 3x3 windows whose rows can be paired; None for another layer."""
+    window = layer.window
+    if (
+        not layer.is_int8(unsigned=True)
+        or (window.size, window.dilation) != ((3, 3), (1, 1))
+        or window.stride not in ((1, 1), (2, 2))
+        or layer.multiplier != 1
+        or layer.channels % 4
+    ):
+        return None
+    byte = layer.centred.min() >= -128 and layer.centred.max() <= 127  # times 256 in 16 bits
+    return layer.rescale(fine=bool(byte))
+
+
 def _progress(oh: int, ih: int, window: Window, x_row: int, y_row: int) -> tuple[Array, Array]:
     """Start of what is still read, and end of what was written, before each row (or two) of output."""
     rows = np.arange(0, oh, 2 if window.stride[0] == 1 else 1)
@@ -127,7 +132,7 @@ def _rows_of_columns(width: int, channels: int, rescale: Rescale) -> tuple[str, 
     lines, texts = ["int32_t ox = 0;"], dict[str, str]()
     pairs = width > 1 and 5 * 4 * channels <= MAX_OFFSET
     for count in (2, 1) if pairs and width % 2 else (2,) if pairs else (1,):
-        name, more = _columns(count, channels, rescale)
+        name, more = columns_function(count, channels, rescale, channels)
         texts |= more
         lines += [f"for (; ox + {count} <= {width}; ox += {count}) {{", f"    {call.format(name)}", "}"]
     return indent("".join(f"{line}\n" for line in lines), "        "), texts
@@ -138,13 +143,13 @@ def _row(number: str, height: int, size: int) -> str:
     return f"(uint32_t)({number}) < {height}u ? x0 + ({number}) * {size} : zeros"
 
 
-def _stream(weights: Array, bias: Array, rescale: Rescale, stride: int) -> Array:
+def stream_of(layer: Contraction, rescale: Rescale) -> Array:
     """Words of a channel: bias, pairs (0, 1) and (1, 2) of rows of the weights, requantisation.
 
     With stride 1 the pairs (0, 1) of columns 0, 1 and 2, then (1, 2); with stride 2 both of columns 2, 1 and 0.
     """
-    scale = rescale.unit
-    wide = weights.astype(np.int64).reshape(-1, 3, 3) * scale
+    scale, stride, bias = rescale.unit, layer.window.stride[0], rescale.bias(layer.bias)
+    wide = layer.centred.astype(np.int64).reshape(-1, 3, 3) * scale
     low, high = wide[:, :2].transpose(0, 2, 1), wide[:, 1:].transpose(0, 2, 1)
     words = [(p[..., 0] & 0xFFFF) | (p[..., 1] & 0xFFFF) << 16 for p in (low, high)]
     pairs = np.stack(words, axis=1) if stride == 1 else np.stack(words, axis=2)[:, ::-1]
@@ -175,14 +180,21 @@ def record_pairs(zero_point: int, count: int) -> Builder:
     return b
 
 
-def _columns(count: int, channels: int, rescale: Rescale) -> tuple[str, Mapping[str, str]]:
+def columns_function(
+    count: int, channels: int, rescale: Rescale, pitch: int
+) -> tuple[str, Mapping[str, str]]:
     """Function ``(upper, lower, stream, output)`` of `record_columns`; its name and texts."""
-    name = f"depthwise_3x3_s2_{count}_{channels}_{label(rescale)}"
-    return name, recorded(name, "dsp", record_columns, count, channels, Epilogue.of(rescale))
+    part = f"_of_{pitch}" if pitch != channels else ""
+    name = f"depthwise_3x3_s2_{count}_{channels}{part}_{label(rescale)}"
+    return name, recorded(name, "dsp", record_columns, count, channels, pitch, Epilogue.of(rescale))
 
 
-def record_columns(count: int, channels: int, epilogue: Epilogue) -> Builder:
-    """Record all channels of one column of output at stride 2, or of two, whose windows share a column."""
+def record_columns(count: int, channels: int, pitch: int, epilogue: Epilogue) -> Builder:
+    """Record channels of one column of output at stride 2, or of two, whose windows share a column.
+
+    Args:
+        pitch: bytes from a column of output to the next.
+    """
     b = Builder(u=WORDS, l=WORDS, w=WORDS, y=OUTPUT_BYTES)
     u, lower, w, y = b.parameters
     end = b.place(y, channels)
@@ -212,6 +224,6 @@ def record_columns(count: int, channels: int, epilogue: Epilogue) -> Builder:
             add(1, shared, weights)
         stored = epilogue.record(b, sums, b.load(w, epilogue.words))
         for pixel, value in enumerate(stored):
-            b.store_byte(y, value, pixel * channels)
+            b.store_byte(y, value, pixel * pitch)
         b.advance(y, 1)
     return b

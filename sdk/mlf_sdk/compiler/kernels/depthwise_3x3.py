@@ -47,7 +47,9 @@ class Rows:
 
     Attributes:
         width: columns.
+        channels: of the columns of pairs.
         left, right: a column on this side of the input is left out.
+        pitch, row_bytes: from a column of output to the next one, and from a row; 0: those of channels and width.
     """
 
     width: int
@@ -55,6 +57,8 @@ class Rows:
     left: bool
     right: bool
     rescale: Rescale
+    pitch: int = 0
+    row_bytes: int = 0
 
     def calls(self, rows: int) -> tuple[str, dict[str, str]]:
         """Statements that compute one row or two from ``first`` and ``second`` to ``y``, and their functions."""
@@ -66,7 +70,7 @@ class Rows:
             texts |= more
             place = f"{at if count == 1 else 'ox'}"
             read = f"{max(at - self.left, 0)}" if count == 1 else f"(ox - {int(self.left)})"
-            call = f"{name}(first + {read} * {self.channels}, second + {read} * {self.channels}, p0, y + {place} * {self.channels});"
+            call = f"{name}(first + {read} * {self.channels}, second + {read} * {self.channels}, p0, y + {place} * {self.pitch or self.channels});"
             end = at + count * block.columns
             if count > 1:
                 lines.append(f"for (int32_t ox = {at}; ox < {end}; ox += {block.columns}) {{")
@@ -99,17 +103,20 @@ class Rows:
     def _function(self, block: Block, rows: int) -> tuple[str, Mapping[str, str]]:
         """Function ``(upper, lower, stream, output)`` of all channels of a block; its name and texts."""
         sides = "l" * block.left + "r" * block.right
-        row = self.width * self.channels
-        name = f"depthwise_3x3_{rows}x{block.columns}{sides}_{self.channels}_{row if rows == 2 else 0}_{label(self.rescale)}"
-        given = block, rows, self.channels, row, Epilogue.of(self.rescale)
+        row = self.row_bytes or self.width * self.channels
+        pitch = self.pitch or self.channels
+        part = f"_of_{pitch}" if pitch != self.channels else ""
+        name = f"depthwise_3x3_{rows}x{block.columns}{sides}_{self.channels}{part}_{row if rows == 2 else 0}_{label(self.rescale)}"
+        given = block, rows, self.channels, pitch, row, Epilogue.of(self.rescale)
         return name, recorded(name, "dsp", record, *given)
 
 
-def record(block: Block, rows: int, channels: int, row_bytes: int, epilogue: Epilogue) -> Builder:
+def record(block: Block, rows: int, channels: int, pitch: int, row_bytes: int, epilogue: Epilogue) -> Builder:
     """Record a function ``(upper, lower, stream, output)`` for all channels of a block.
 
     Args:
         rows: of output, one or two.
+        pitch: from a column of output to the next.
         row_bytes: from a row of output to the next.
     """
     b = Builder(u=WORDS, l=WORDS, w=WORDS, y=OUTPUT_BYTES)
@@ -141,11 +148,11 @@ def record(block: Block, rows: int, channels: int, row_bytes: int, epilogue: Epi
         products(lower, b.load(w, 3), "smlabt", "smlad")
         b.note(f"requantise {rows} x {block.columns} pixels")
         flat = epilogue.record(b, [a for column in sums for a in column], b.load(w, epilogue.words))
-        far = row_bytes + (block.columns - 1) * channels > MAX_OFFSET
+        far = row_bytes + (block.columns - 1) * pitch > MAX_OFFSET
         below = b.place(y, row_bytes) if far and rows == 2 else y
         for k, value in enumerate(flat):
             column, row = divmod(k, rows)
-            at = column * channels + (row_bytes if row and not far else 0)
+            at = column * pitch + (row_bytes if row and not far else 0)
             b.store_byte(below if row else y, value, at)
         b.advance(y, 1)
     return b

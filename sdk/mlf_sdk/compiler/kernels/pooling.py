@@ -87,6 +87,8 @@ def pool_rows(graph: Graph, operator: Pool2D) -> tuple[Kernel, ...]:
             b0[c] = sum;
         }}
 """
+    if x.dtype == np.int8 and start == "0" and ch % 4 == 0 and iw <= 256:
+        add = _add_fours(iw, ch)
     finish = f"""    const int32_t count = {ih * iw};
     (void)count;
     for (int32_t c = 0; c < {ch}; ++c) {{
@@ -101,7 +103,7 @@ def pool_rows(graph: Graph, operator: Pool2D) -> tuple[Kernel, ...]:
             family=f"{operator.function.value}_pool",
             parameters=parameters,
             body=body,
-            helpers={"saturate": SATURATE} if parameters is whole else {},
+            helpers={"saturate": SATURATE},
             workspace_bytes=4 * ch,
         )
         for body, parameters in ((begin + add, adding), (add, adding), (add + finish, whole))
@@ -119,32 +121,51 @@ def _taps_of_neighbours(window: Window, height: int, width: int) -> str:
 """
 
 
+def _add_fours(iw: int, ch: int) -> str:
+    """Loop that adds a row to the sums of its channels, four at a time; those of a row fit 16 bits."""
+    return f"""    for (int32_t c = 0; c < {ch}; c += 4) {{
+        const int8_t *v = x0 + c;
+{_four_sums(f"        for (int32_t j = 0; j < {iw}; ++j, v += {ch}) {{{chr(10)}", "        ")}        for (int32_t k = 0; k < 4; ++k) {{
+            b0[c + k] += sums[k];
+        }}
+    }}
+"""
+
+
+def _four_sums(loops: str, indent: str) -> str:
+    """C text of ``sums`` of four channels at ``v``, within loops over pixels."""
+    text = f"""#if {DSP}
+int32_t even = 0, odd = 0;
+#else
+int32_t sums[4] = {{0, 0, 0, 0}};
+#endif
+@#if {DSP}
+    uint32_t word;
+    memcpy(&word, v, 4);
+    even = __sxtab16(even, (int32_t)word);
+    odd = __sxtab16(odd, (int32_t)(word >> 8 | word << 24));
+#else
+    for (int32_t k = 0; k < 4; ++k) {{
+        sums[k] += v[k];
+    }}
+#endif
+}}
+#if {DSP}
+const int32_t sums[4] = {{(int16_t)even, (int16_t)odd, even >> 16, odd >> 16}};
+#endif
+"""
+    lines = [line if line.startswith(("#", "@")) else indent + line for line in text.splitlines()]
+    return "".join(f"{line}\n" for line in lines).replace("@", loops)
+
+
 def _average_of_four(ih: int, iw: int, ch: int, oh: int, ow: int, result: str) -> str:
     """Loop over the channels of an average, four at a time; their sums fit 16 bits."""
+    pixels = f"""            for (int32_t i = top; i < bottom; ++i, v += ({iw} - right + left) * {ch})
+            for (int32_t j = left; j < right; ++j, v += {ch}) {{
+"""
     return f"""        for (int32_t c = 0; c < {ch}; c += 4) {{
             const int8_t *v = x0 + ((b * {ih} + top) * {iw} + left) * {ch} + c;
-#if {DSP}
-            int32_t even = 0, odd = 0;
-#else
-            int32_t sums[4] = {{0, 0, 0, 0}};
-#endif
-            for (int32_t i = top; i < bottom; ++i, v += ({iw} - right + left) * {ch})
-            for (int32_t j = left; j < right; ++j, v += {ch}) {{
-#if {DSP}
-                uint32_t word;
-                memcpy(&word, v, 4);
-                even = __sxtab16(even, (int32_t)word);
-                odd = __sxtab16(odd, (int32_t)(word >> 8 | word << 24));
-#else
-                for (int32_t k = 0; k < 4; ++k) {{
-                    sums[k] += v[k];
-                }}
-#endif
-            }}
-#if {DSP}
-            const int32_t sums[4] = {{(int16_t)even, (int16_t)odd, even >> 16, odd >> 16}};
-#endif
-            for (int32_t k = 0; k < 4; ++k) {{
+{_four_sums(pixels, "            ")}            for (int32_t k = 0; k < 4; ++k) {{
                 int32_t sum = sums[k];
                 y0[((b * {oh} + oy) * {ow} + ox) * {ch} + c + k] = (int8_t){result};
             }}

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 import msgspec
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.layer import macs_of
+from mlf_sdk.compiler.operators import SCRATCH_BYTES, Operator
 from mlf_sdk.compiler.rows.fused import fuse
-from mlf_sdk.compiler.rows.memory import OperatorMemory, RowMemory
-from mlf_sdk.compiler.rows.needs import firings_of
-from mlf_sdk.compiler.rows.search import Cut, front
+from mlf_sdk.compiler.rows.memory import OperatorMemory, RegionMemory, RowMemory
+from mlf_sdk.compiler.rows.needs import firings_of, row_bytes
+from mlf_sdk.compiler.rows.search import Cut, Interval, front
 from mlf_sdk.compiler.rows.tiles import Kernels, in_place, row_tiles
+
+_SCRATCH: Final = (8192, 4096, 2048, 1024)  # bytes that kernels of rows are given where that much is left
 
 
 class Choices(msgspec.Struct, frozen=True):
@@ -23,16 +29,69 @@ class Choices(msgspec.Struct, frozen=True):
     """
 
     graph: Graph
+    kernels: Kernels
     memory: RowMemory
     cuts: tuple[Cut, ...]
 
-    def fused(self, cut: Cut) -> Graph:
-        """The graph with the regions of a cut."""
+    def fused(self, cut: Cut, most_bytes: int = 0) -> Graph:
+        """The graph with the regions of a cut.
+
+        Args:
+            most_bytes: RAM that there is; less than that of the cut counts as that.
+        """
         graph = self.graph
         for start, end in cut.intervals:
             if end - start > 1:
-                graph = fuse(graph, self.memory.operators[start:end])
+                lines, scratch = self._faster((start, end), max(most_bytes, cut.peak_bytes))
+                graph = fuse(graph, self.memory.operators[start:end], lines, scratch)
         return graph
+
+    def within(self, most_bytes: int) -> Iterator[Graph]:
+        """Graphs that may take some RAM, the fastest first; the last one takes the least, fit or not."""
+        for cut in reversed(self.cuts):
+            if cut.peak_bytes <= most_bytes:
+                yield self.fused(cut, most_bytes)
+        yield self.fused(self.cuts[0])
+
+    def _faster(self, interval: Interval, most_bytes: int) -> tuple[list[int], int]:
+        """Rows at once of each operator of a region, and scratch, that take the fewest instructions."""
+        start, end = interval
+        operators = self.memory.operators
+        lines = dict.fromkeys(range(start, end), 1)
+        least = self._alternatives(lines, SCRATCH_BYTES)
+        pairs = self._alternatives(dict.fromkeys(lines, 2), SCRATCH_BYTES)
+        work = {k: self._row_work(operators[k]) for k, one in pairs.items() if one is not None}
+        for k in sorted(work, key=lambda k: work[k], reverse=True):
+            if self._fits(interval, {**least, k: pairs[k]}, most_bytes):
+                lines[k], least[k] = 2, pairs[k]
+        for scratch in sorted({*_SCRATCH, self._workspace(interval, least)}, reverse=True):
+            if self._fits(interval, self._alternatives(lines, scratch), most_bytes):
+                return [*lines.values()], scratch
+        return [*lines.values()], SCRATCH_BYTES
+
+    def _row_work(self, operator: Operator) -> float:
+        """Products for each byte of a row of the input."""
+        return macs_of(self.graph, operator) / row_bytes(self.graph.read(operator)[0])
+
+    def _alternatives(self, lines: dict[int, int], scratch_bytes: int) -> dict[int, OperatorMemory | None]:
+        """Memory of operators by their positions; None for one that does not make so many rows at once."""
+        operators = self.memory.operators
+        return {
+            k: _memory_of(self.graph, operators[k], self.kernels, n, scratch_bytes) for k, n in lines.items()
+        }
+
+    def _fits(self, interval: Interval, kernels: dict[int, OperatorMemory | None], most_bytes: int) -> bool:
+        found = self._region(interval, kernels)
+        return found is not None and found.total <= most_bytes
+
+    def _workspace(self, interval: Interval, kernels: dict[int, OperatorMemory | None]) -> int:
+        found = self._region(interval, kernels)
+        return found.workspace if found is not None else SCRATCH_BYTES
+
+    def _region(self, interval: Interval, kernels: dict[int, OperatorMemory | None]) -> RegionMemory | None:
+        known = {k: one for k, one in kernels.items() if one is not None}
+        found = self.memory.varied(known).region(*interval)
+        return found[1] if found is not None else None
 
 
 def row_choices(graph: Graph, kernels: Kernels) -> Choices:
@@ -41,12 +100,12 @@ def row_choices(graph: Graph, kernels: Kernels) -> Choices:
     Args:
         kernels: of an operator.
     """
-    found = [_memory_of(graph, operator, kernels) for operator in graph.operators]
+    found = [_memory_of(graph, operator, kernels) or OperatorMemory() for operator in graph.operators]
     plain = RowMemory(graph, found)
     count = len(plain.operators)
     alone = [plain.interval(k, k + 1) for k in range(count)]
     memory = RowMemory(graph, found, most=max((size for size in alone if size is not None), default=0))
-    return Choices(graph, memory, front(count, memory.interval))
+    return Choices(graph, kernels, memory, front(count, memory.interval))
 
 
 def least_ram(graph: Graph, kernels: Kernels) -> Graph:
@@ -55,16 +114,22 @@ def least_ram(graph: Graph, kernels: Kernels) -> Graph:
     return choices.fused(choices.cuts[0])
 
 
-def _memory_of(graph: Graph, operator: Operator, kernels: Kernels) -> OperatorMemory:
+def _memory_of(
+    graph: Graph, operator: Operator, kernels: Kernels, lines: int = 1, scratch_bytes: int = SCRATCH_BYTES
+) -> OperatorMemory | None:
+    """Memory of an operator's kernels; None where those of rows do not make so many at once."""
     kernel: Kernel | None = next(kernels(graph, operator), None)
     if kernel is None:
-        return OperatorMemory(row_workspace_bytes=None)
-    firings = firings_of(graph, operator)
-    tiles = row_tiles(graph, operator, firings, kernels) if firings is not None else ()
+        return OperatorMemory(row_workspace_bytes=None) if lines == 1 else None
+    firings = firings_of(graph, operator, lines)
+    tiles = row_tiles(graph, operator, firings, kernels, scratch_bytes) if firings is not None else ()
+    if lines > 1 and not (tiles and firings is not None and firings.lines == lines):
+        return None
     scratch = max((t.kernel.workspace_bytes for t in tiles), default=None)
     return OperatorMemory(
         workspace_bytes=kernel.workspace_bytes,
         overlaps=kernel.overlaps,
         row_workspace_bytes=0 if firings is not None and firings.reduces and tiles else scratch,
         in_place=in_place(tiles),
+        lines=lines,
     )

@@ -18,7 +18,7 @@ from mlf_sdk.compiler.operators import Array, Fused, Operator
 from mlf_sdk.compiler.rows.memory import aligned, pulled_in_place
 from mlf_sdk.compiler.rows.needs import Firings, row_bytes, rows_of
 from mlf_sdk.compiler.rows.pull import Region, region_of
-from mlf_sdk.compiler.rows.tiles import Kernels, RowTile, in_place, line_of, row_tiles
+from mlf_sdk.compiler.rows.tiles import Kernels, RowTile, in_place, row_tiles
 from mlf_sdk.tools.ctext import c_comment
 
 _MOVE = """static void keep_rows(int32_t *ring, int32_t dropped, int32_t kept)
@@ -48,7 +48,8 @@ def region_kernel(graph: Graph, fused: Fused, kernels: Kernels) -> Kernel | None
     """
     region = region_of(graph, fused)
     tiles = [
-        row_tiles(graph, o, one, kernels) for o, one in zip(region.operators, region.firings, strict=True)
+        row_tiles(graph, o, one, kernels, fused.scratch_bytes)
+        for o, one in zip(region.operators, region.firings, strict=True)
     ]
     if not all(tiles):
         return None
@@ -114,9 +115,10 @@ class _Writer:
         )
         order = self.constants.place(np.array(self.pulled.order, np.uint8))
         low = "".join(
-            f"    int32_t low{v} = 0; /* row at which the ring of '{_name(self.graph.values[v])}' begins */\n"
+            f"    int32_t low{v} = {-self._rows_above(v)}; "
+            f"/* row at which the ring of '{_name(self.graph.values[v])}' begins */\n"
             for v in self.rings
-            if self._moves(v)
+            if self._moves(v) and not self._turns(v)
         )
         body = f"""    const uint8_t *order = (const uint8_t *)(p0 + {order});
     int32_t done[{len(self.region.operators)}] = {{0}};
@@ -165,26 +167,53 @@ class _Writer:
         calls = self._calls(operator, one, self.tiles[k])
         text = "".join(f"            {line}\n" for line in [*lines, *calls, "break;"])
         value = self.graph.values[y]
-        return f"        case {k}: /* layer {operator.number}: {operator.kind} '{_name(value)}' */\n{text}"
+        layer = f"layer {operator.number}: {operator.kind} '{_name(value)}'"
+        return f"        case {k}: {{ /* {layer} */\n{text}        }}\n"
 
     def _moves(self, value: int) -> bool:
         """True for a ring that does not hold all rows."""
         return self.pulled.rings[value] < rows_of(self.graph.values[value])
 
+    def _turns(self, value: int) -> bool:
+        """True for a ring whose rows stay in their slots: its readers take one row, or pointers to rows."""
+        ring, lines = self.pulled.rings[value], self.region.firings[self.region.makers[value]].lines
+        if ring % lines or self._rows_above(value) % lines:
+            return False  # rows that are made at once lie behind each other
+        readers = self.region.readers.get(value, ())
+        for k, one, tiles in ((k, self.region.firings[k], self.tiles[k]) for k in readers):
+            in_slots = value in (self.shared.get(y) for y in self.region.operators[k].outputs)
+            if one.first[value] != one.last[value] and not tiles[0].by_row:
+                return False
+            if in_slots and ring % one.lines:
+                return False
+        return True
+
+    def _rows_above(self, value: int) -> int:
+        """Rows of padding for which a ring has slots: rows of a depthwise layer go there."""
+        for y, x in self.shared.items():
+            if x == value and not self._lies_ahead(y):
+                line = self.region.firings[self.region.makers[y]].line(x)
+                return max(0, -line[1]) if line else 0
+        return 0
+
     def _room(self, value: int) -> list[str]:
         """Statements that make room in a ring before the first write into a slot."""
         if any(self._lies_ahead(x) and self.shared[x] == value for x in self.shared):
             return []  # the row that lies there is about to be replaced
+        lines = self.region.firings[self.region.makers[value]].lines
         while self._lies_ahead(value):
             value = self.shared[value]
-        if value not in self.rings or not self._moves(value):
+        if value not in self.rings or not self._moves(value) or self._turns(value):
             return []
-        ring, words = self.pulled.rings[value], row_bytes(self.graph.values[value]) // 4
-        lines = [f"if (row - low{value} >= {ring}) {{"]
+        rows, words = rows_of(self.graph.values[value]), row_bytes(self.graph.values[value]) // 4
+        ring, end = self.pulled.rings[value], "row" if lines == 1 else f"row * {lines}"
+        made = "1" if lines == 1 else f"({rows} - {end} < {lines} ? {rows} - {end} : {lines})"
+        text = [f"const int32_t dropped = {end} + {made} - low{value} - {ring};", "if (dropped > 0) {"]
         if ring > 1:
-            lines.append(f"    keep_rows(b0 + {self.rings[value]}, {words}, {(ring - 1) * words});")
+            kept = f"({end} - low{value} - dropped) * {words}"
+            text.append(f"    keep_rows(b0 + {self.rings[value]}, dropped * {words}, {kept});")
             self.helpers["keep_rows"] = _MOVE
-        return [*lines, f"    ++low{value};", "}"]
+        return [*text, f"    low{value} += dropped;", "}"]
 
     def _lies_ahead(self, value: int) -> bool:
         """True for a value whose rows lie where those go which an elementwise operator makes of them."""
@@ -192,16 +221,17 @@ class _Writer:
 
     def _calls(self, operator: Operator, one: Firings, tiles: tuple[RowTile, ...]) -> list[str]:
         if len(tiles) == 1:
-            return [f"{self._call(operator, one, tiles[0].kernel)}"]
+            return [f"{self._call(operator, one, tiles[0])}"]
         lines = []
         for number, tile in enumerate(tiles):
             last = tile is tiles[-1]
             head = "} else {" if last else f"{'} else ' if number else ''}if (row < {tile.end}) {{"
-            lines += [head, f"    {self._call(operator, one, tile.kernel)}"]
+            lines += [head, f"    {self._call(operator, one, tile)}"]
         return [*lines, "}"]
 
-    def _call(self, operator: Operator, one: Firings, kernel: Kernel) -> str:
+    def _call(self, operator: Operator, one: Firings, tile: RowTile) -> str:
         arguments = []
+        kernel = tile.kernel
         for p in kernel.parameters:
             if p.role is Role.CONSTANT:
                 text = f"(const {p.type} *)(p0 + {self.constants.place(kernel.constants[p.number])})"
@@ -209,12 +239,24 @@ class _Writer:
                 place = self.sums.get(self.region.makers[operator.outputs[0]], self.scratch)
                 text = f"({p.type} *)(b0 + {place})"
             elif p.role is Role.OUTPUT:
-                text = self._place(operator.outputs[p.number], "row", p.type)
+                row = "row" if one.lines == 1 else f"row * {one.lines}"
+                text = self._place(operator.outputs[p.number], row, p.type)
+            elif tile.by_row:
+                text = self._row_or_null(operator.inputs[0], one, p)
             else:
                 x = operator.inputs[p.number]
-                text = self._place(x, _first(one.first[x]), f"const {p.type}")
+                text = self._place(x, _first(one.line(x)), f"const {p.type}")
             arguments.append(text)
         return f"{self._function(kernel)}({', '.join(arguments)});"
+
+    def _row_or_null(self, x: int, one: Firings, p: Parameter) -> str:
+        """Address of a row of a window by its number, or NULL where it is outside."""
+        step, offset = one.line(x) or (0, 0)
+        at = offset + p.number
+        row = f"row * {step}" + (f" {'-' if at < 0 else '+'} {abs(at)}" if at else "")
+        place, height = self._place(x, row, f"const {p.type}"), rows_of(self.graph.values[x])
+        tests = [f"{row} >= 0"] * (at < 0) + [f"{row} < {height}"] * ((len(one) - 1) * step + at >= height)
+        return f"{' && '.join(tests)} ? {place} : 0" if tests else place
 
     def _place(self, value: int, row: str, type_: str) -> str:
         """Address of a row."""
@@ -224,22 +266,32 @@ class _Writer:
             return self._dying_slot(value, row, type_)
         size = row_bytes(self.graph.values[value])
         if value in self.rings:
-            low = f" - low{value}" if self._moves(value) else ""
-            offset = f" + ({row}{low}) * {size // 4}" if self.pulled.rings[value] > 1 else ""
+            offset = f" + {self._slot(value, row)} * {size // 4}" if self.pulled.rings[value] > 1 else ""
             return f"({type_} *)(b0 + {self.rings[value]}{offset})"
         items = size // self.graph.values[value].dtype.itemsize
         known = self.fused.inputs.index(value) if value in self.fused.inputs else None
         name = f"x{known}" if known is not None else f"y{self.fused.outputs.index(value)}"
         return f"{name} + ({row}) * {items}" if rows_of(self.graph.values[value]) > 1 else name
 
+    def _slot(self, value: int, row: str) -> str:
+        """Number of the slot of a row in its ring."""
+        if not self._moves(value):
+            return f"({row})"
+        if not self._turns(value):
+            return f"({row} - low{value})"
+        above = self._rows_above(value)
+        first = f"{row} + {above}" if above else row
+        return f"(int32_t)((uint32_t)({first}) % {self.pulled.rings[value]}u)"
+
     def _dying_slot(self, value: int, row: str, type_: str) -> str:
         """Address of a row in the ring of what it was made from."""
-        x = self.shared[value]
-        step, offset = line_of(self.region.firings[self.region.makers[value]].first[x]) or (1, 0)
-        first = f"({row}) * {step} + {offset}" if offset >= 0 else f"({row}) * {step} - {-offset}"
-        slot = first if offset >= 0 else f"({first} < 0 ? done[{self.region.makers[x]}] : {first})"
-        low = f" - low{x}" if self._moves(x) else ""
-        return f"({type_} *)(b0 + {self.rings[x]} + ({slot}{low}) * {row_bytes(self.graph.values[x]) // 4})"
+        x, one = self.shared[value], self.region.firings[self.region.makers[value]]
+        step, offset = one.line(x) or (1, 0)
+        firing = f"({row})" if one.lines == 1 else f"({row}) / {one.lines}"
+        slot = self._slot(x, f"{firing} * {step} {'-' if offset < 0 else '+'} {abs(offset)}")
+        values = self.graph.values
+        more = f" + ({row}) % {one.lines} * {row_bytes(values[value]) // 4}" if one.lines > 1 else ""
+        return f"({type_} *)(b0 + {self.rings[x]} + {slot} * {row_bytes(values[x]) // 4}{more})"
 
     def _function(self, kernel: Kernel) -> str:
         """Name of the function of a kernel of rows, once it is among the helpers."""
@@ -254,9 +306,9 @@ class _Writer:
         return name
 
 
-def _first(rows: list[int]) -> str:
+def _first(line: tuple[int, int] | None) -> str:
     """C expression of the first row that firing ``row`` reads."""
-    step, offset = line_of(rows) or (0, 0)
+    step, offset = line or (0, 0)
     text = {0: "0", 1: "row"}.get(step, f"row * {step}")
     if not offset:
         return text

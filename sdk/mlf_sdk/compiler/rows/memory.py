@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import copy
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import DepthwiseConv2D, Reshape
-from mlf_sdk.compiler.rows.needs import ELEMENTWISE, firings_of, row_bytes, rows_of
+from mlf_sdk.compiler.operators import DepthwiseConv2D, Operator, Reshape
+from mlf_sdk.compiler.rows.needs import ELEMENTWISE, Firings, firings_of, row_bytes, rows_of
 from mlf_sdk.compiler.rows.pull import Pulled, Region
 
 ALIGNMENT = 16  # of tensors, rings and workspaces
@@ -31,12 +32,14 @@ class OperatorMemory(msgspec.Struct, frozen=True, kw_only=True):
         overlaps: of that kernel, see `mlf_sdk.compiler.kernels.kernel.Kernel`.
         row_workspace_bytes: of the kernels of its rows; None: there are none.
         in_place: numbers of the inputs where the kernels of rows may write at the start of what they read.
+        lines: rows of the output that the kernels of rows make at once.
     """
 
     workspace_bytes: int = 0
     overlaps: dict[int, int] = {}
     row_workspace_bytes: int | None = 0
     in_place: frozenset[int] = frozenset((0, 1))
+    lines: int = 1
 
 
 class RegionMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +99,7 @@ class RowMemory:
         ]
         self.operators = tuple(o for o, _ in pairs)
         self._kernels = [k for _, k in pairs]
-        self._firings = [None if k.row_workspace_bytes is None else firings_of(graph, o) for o, k in pairs]
+        self._firings = [self._fired(o, k) for o, k in pairs]
         self._first = dict.fromkeys(graph.inputs, -1)
         self._last: dict[int, int] = {}
         for position, operator in enumerate(self.operators):
@@ -105,6 +108,20 @@ class RowMemory:
             self._last.update(dict.fromkeys(operator.inputs, position))
         self._last.update(dict.fromkeys(graph.outputs, len(self.operators)))
         self._known: dict[tuple[int, int], int | None] = {}
+
+    def _fired(self, operator: Operator, kernel: OperatorMemory) -> Firings | None:
+        return None if kernel.row_workspace_bytes is None else firings_of(self.graph, operator, kernel.lines)
+
+    def varied(self, kernels: Mapping[int, OperatorMemory]) -> RowMemory:
+        """The same graph with other kernels of some operators, by their positions."""
+        found = copy.copy(self)
+        found._kernels = [kernels.get(k, one) for k, one in enumerate(self._kernels)]
+        found._firings = [
+            self._fired(self.operators[k], kernels[k]) if k in kernels else one
+            for k, one in enumerate(self._firings)
+        ]
+        found._known = {}
+        return found
 
     def interval(self, start: int, end: int) -> int | None:
         """Bytes that live while operators ``start`` to ``end - 1`` run; None: they can't run by rows."""
@@ -217,8 +234,8 @@ def pulled_in_place(region: Region, in_place: Sequence[frozenset[int]]) -> tuple
 def shared_slots(region: Region, rings: dict[int, int], in_place: Sequence[frozenset[int]]) -> dict[int, int]:
     """Values inside that need no ring: by their ids, the value in whose ring each of their rows lies.
 
-    A row of a depthwise layer goes where the first row lay that it read, or, as long as that is needed,
-    behind the newest one. A row that only an elementwise operator reads lies where that operator's own newest
+    Rows of a depthwise layer go where the first rows of its windows lay; a ring begins with the rows of
+    padding above. A row that only an elementwise operator reads lies where that operator's own newest
     row goes.
 
     Args:
@@ -237,15 +254,17 @@ def shared_slots(region: Region, rings: dict[int, int], in_place: Sequence[froze
 
 
 def _takes_dying_slot(region: Region, k: int, rings: dict[int, int]) -> bool:
-    """True for a layer whose output, used at once, fits where a row of its input was that is not needed."""
+    """True for a layer whose output, used at once, fits where rows of its input were that are not needed."""
     operator, one = region.operators[k], region.firings[k]
     x, y = operator.inputs[0], operator.outputs[0]
     values = region.graph.values
-    if rings.get(y) != 1 or x not in region.inside or len(region.readers[x]) > 1:
+    line = one.line(x)
+    if rings.get(y) != one.lines or x not in region.inside or len(region.readers[x]) > 1 or line is None:
         return False
-    rows = zip(one.first[x], one.first[x][1:], one.last[x], strict=False)
-    room = all(now < later or last + 1 < rings[x] for now, later, last in rows)
-    return room and rings[x] > 1 and row_bytes(values[y]) <= row_bytes(values[x])
+    step, offset = line
+    span = max(last - step * at - offset for at, last in enumerate(one.last[x])) + 1
+    room = one.lines <= step and span <= rings[x] and rings[x] > 1
+    return room and row_bytes(values[y]) <= row_bytes(values[x])
 
 
 def _passing(region: Region, k: int, rings: dict[int, int], allowed: frozenset[int]) -> Iterator[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -40,16 +41,31 @@ class Firings(msgspec.Struct, frozen=True, kw_only=True):
             neither falls.
         made: rows of the output that are complete after each firing.
         reduces: the output is made of sums over all rows of the input, by the last firing.
+        lines: rows of the output that a firing makes, but the last one may make fewer; 1 where it reduces.
+        steps: of an operator of windows, rows of the input from one firing to the next, and the first, which
+            padding may put below 0.
     """
 
     first: dict[int, list[int]]
     last: dict[int, list[int]]
     made: list[int]
     reduces: bool = False
+    lines: int = 1
+    steps: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         """Number of firings."""
         return len(self.made)
+
+    def line(self, x: int) -> tuple[int, int] | None:
+        """Step and offset of the rows of an input: firing k begins at step * k + offset, but not below 0.
+
+        None where the rows are on no such line.
+        """
+        rows = self.first[x]
+        step = max((b - a for a, b in pairwise(rows)), default=0)
+        step, offset = self.steps or (step, rows[-1] - step * (len(rows) - 1))
+        return (step, offset) if rows == [max(0, step * k + offset) for k in range(len(rows))] else None
 
 
 def rows_of(value: Value) -> int:
@@ -62,12 +78,29 @@ def row_bytes(value: Value) -> int:
     return value.size_bytes // rows_of(value)
 
 
-def firings_of(graph: Graph, operator: Operator) -> Firings | None:
-    """One firing for each row of the output; None for an operator that reads its inputs in another order."""
+def firings_of(graph: Graph, operator: Operator, lines: int = 1) -> Firings | None:
+    """Firings of some rows of the output; None for an operator that reads its inputs in another order.
+
+    Args:
+        lines: rows of each firing; the last one may make fewer.
+    """
     if not operator.outputs or not any(v.data is None for v in graph.read(operator)):
         return None
     rule = _RULES.get(type(operator))
-    return rule(graph, operator) if rule else None
+    found = rule(graph, operator) if rule else None
+    return found if lines == 1 or found is None or found.reduces else _joined(found, lines)
+
+
+def _joined(found: Firings, lines: int) -> Firings:
+    """Firings of so many in succession."""
+    ends = [*range(lines, len(found), lines), len(found)]
+    return Firings(
+        first={x: rows[::lines] for x, rows in found.first.items()},
+        last={x: [rows[end - 1] for end in ends] for x, rows in found.last.items()},
+        made=[found.made[end - 1] for end in ends],
+        lines=lines,
+        steps=(found.steps[0] * lines, found.steps[1]) if found.steps else None,
+    )
 
 
 def _each_row(count: int, first: dict[int, Array], last: dict[int, Array]) -> Firings | None:
@@ -97,7 +130,9 @@ def _windows(graph: Graph, operator: Conv2D | DepthwiseConv2D | Pool2D) -> Firin
     top = rows * window.stride[0] - window.before[0]
     bottom = top + (window.size[0] - 1) * window.dilation[0]
     height = rows_of(x)
-    return _each_row(len(rows), {x.id: np.clip(top, 0, height - 1)}, {x.id: np.clip(bottom, 0, height - 1)})
+    found = _each_row(len(rows), {x.id: np.clip(top, 0, height - 1)}, {x.id: np.clip(bottom, 0, height - 1)})
+    steps = window.stride[0], -window.before[0]
+    return None if found is None else msgspec.structs.replace(found, steps=steps)
 
 
 def _pooling(graph: Graph, operator: Pool2D) -> Firings | None:

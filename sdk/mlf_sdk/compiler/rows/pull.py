@@ -70,7 +70,8 @@ def region_of(graph: Graph, fused: Fused) -> Region:
     Raises:
         ValueError: one of its operators can't run by rows.
     """
-    firings = [firings_of(graph, operator) for operator in fused.operators]
+    lines = fused.lines or (1,) * len(fused.operators)
+    firings = [firings_of(graph, o, count) for o, count in zip(fused.operators, lines, strict=True)]
     known = [one for one in firings if one is not None]
     if len(known) < len(firings):
         raise ValueError(f"layer {fused.number} has an operator that can't run by rows")

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import msgspec
 
 from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.contraction import Contraction
+from mlf_sdk.compiler.kernels.depthwise_blocks import row_kernel
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
 from mlf_sdk.compiler.kernels.pooling import pool_rows
 from mlf_sdk.compiler.operators import Conv2D, DepthwiseConv2D, Operator, Pool2D
@@ -18,6 +20,7 @@ from mlf_sdk.compiler.rows.needs import ELEMENTWISE, Firings, row_bytes, rows_of
 Kernels = Callable[[Graph, Operator], Iterator[Kernel]]
 """Kernels that can compute an operator, the preferred one first."""
 
+_PAIRED = ("depthwise_3x3",)  # families of kernels of pairs of rows
 _WORD = 4  # bytes: kernels read words, so that rows must begin at whole ones
 
 
@@ -26,22 +29,37 @@ class RowTile(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         end: number of the first firing behind them.
+        by_row: the kernel's inputs are pointers to all rows of its windows, NULL for those outside.
     """
 
     end: int
     kernel: Kernel
+    by_row: bool = False
 
 
-def row_tiles(graph: Graph, operator: Operator, firings: Firings, kernels: Kernels) -> tuple[RowTile, ...]:
-    """Kernels of all firings of an operator, in their order; none where some firing has none."""
+def row_tiles(
+    graph: Graph, operator: Operator, firings: Firings, kernels: Kernels, scratch_bytes: int
+) -> tuple[RowTile, ...]:
+    """Kernels of all firings of an operator, in their order; none where some firing has none.
+
+    Args:
+        scratch_bytes: that those may take that can do with less.
+    """
     if firings.reduces:
         return _sums(graph, operator, firings)
-    if not isinstance(operator, (Conv2D, DepthwiseConv2D, Pool2D, *ELEMENTWISE)):
-        return ()
     outputs = [y for y in graph.written(operator) if rows_of(y) > 1]
-    if any(row_bytes(y) % max(_WORD, y.dtype.itemsize) for y in outputs):
+    in_words = not any(row_bytes(y) % max(_WORD, y.dtype.itemsize) for y in outputs)
+    if not in_words or any(firings.line(x) is None for x in firings.first):
         return ()
-    if any(line_of(rows) is None for rows in firings.first.values()):
+    blocks: tuple[RowTile, ...] = ()
+    if isinstance(operator, DepthwiseConv2D):
+        blocks = _blocks(graph, operator, firings, kernels, scratch_bytes)
+    return blocks or (_tiles(graph, operator, firings, kernels) if firings.lines == 1 else ())
+
+
+def _tiles(graph: Graph, operator: Operator, firings: Firings, kernels: Kernels) -> tuple[RowTile, ...]:
+    """Kernels of the operator on the rows that each firing reads."""
+    if not isinstance(operator, (Conv2D, DepthwiseConv2D, Pool2D, *ELEMENTWISE)):
         return ()
     shapes = [_shape(graph, operator, firings, at) for at in range(len(firings))]
     known: dict[_Shape | None, Kernel | None] = {}
@@ -56,19 +74,31 @@ def row_tiles(graph: Graph, operator: Operator, firings: Firings, kernels: Kerne
     return tuple(found)
 
 
+def _blocks(
+    graph: Graph, operator: DepthwiseConv2D, firings: Firings, kernels: Kernels, scratch_bytes: int
+) -> tuple[RowTile, ...]:
+    """Kernels of a depthwise layer by pointers to rows, where the whole layer is computed by pairs."""
+    preferred = next(kernels(graph, operator), None)
+    if preferred is None or preferred.family not in _PAIRED:
+        return ()
+    layer = Contraction.of(graph, operator)
+    height = rows_of(graph.written(operator)[0])
+    found = []
+    for lines, end in ((firings.lines, height // firings.lines), (height % firings.lines, len(firings))):
+        if lines and end:
+            kernel = row_kernel(layer, lines, scratch_bytes)
+            if kernel is None:
+                return ()
+            found.append(RowTile(end=end, kernel=kernel, by_row=True))
+    return tuple(found)
+
+
 def _sums(graph: Graph, operator: Operator, firings: Firings) -> tuple[RowTile, ...]:
     """Kernels of a reduction, whose workspace keeps its sums."""
     kernels = pool_rows(graph, operator) if isinstance(operator, Pool2D) else ()
     ends = (1, len(firings) - 1, len(firings))
     found = [RowTile(end=end, kernel=kernel) for end, kernel in zip(ends, kernels, strict=False)]
     return tuple(found if len(firings) > 2 else found[::2])
-
-
-def line_of(rows: list[int]) -> tuple[int, int] | None:
-    """Step and offset of rows: the k-th is step * k + offset, or 0 where that is less; None: it is not."""
-    step = max((b - a for a, b in pairwise(rows)), default=0)
-    offset = rows[-1] - step * (len(rows) - 1)
-    return (step, offset) if rows == [max(0, step * k + offset) for k in range(len(rows))] else None
 
 
 def in_place(tiles: tuple[RowTile, ...]) -> frozenset[int]:
@@ -90,10 +120,10 @@ class _Shape(msgspec.Struct, frozen=True):
 
 
 def _shape(graph: Graph, operator: Operator, firings: Firings, at: int) -> _Shape | None:
-    """Shape of a firing; None for one that begins within a word, or reads nothing but padding."""
+    """Shape of a firing; None for one that begins where kernels can't read, or reads nothing but padding."""
     heights = []
     for x, first in firings.first.items():
-        if first[at] * row_bytes(graph.values[x]) % _WORD:
+        if first[at] * row_bytes(graph.values[x]) % _WORD and not _reads_bytes(graph, operator, x):
             return None
         heights.append((x, firings.last[x][at] - first[at] + 1))
     if not isinstance(operator, Conv2D | DepthwiseConv2D | Pool2D):
@@ -103,6 +133,16 @@ def _shape(graph: Graph, operator: Operator, firings: Firings, at: int) -> _Shap
     if bottom < 0 or top >= rows_of(graph.values[operator.inputs[0]]):
         return None
     return _Shape(tuple(heights), max(0, -top))
+
+
+def _reads_bytes(graph: Graph, operator: Operator, x: int) -> bool:
+    """True for a kernel that can't count on whole words: its windows begin at any pixel of some bytes."""
+    value = graph.values[x]
+    return (
+        isinstance(operator, Conv2D | DepthwiseConv2D | Pool2D)
+        and value.shape[2] > 1
+        and value.shape[3] % _WORD != 0
+    )
 
 
 def _kernel(graph: Graph, operator: Operator, shape: _Shape, kernels: Kernels) -> Kernel | None:
