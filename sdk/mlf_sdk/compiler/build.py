@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlf_sdk.compiler.emit import Code, emit
@@ -13,8 +13,9 @@ from mlf_sdk.compiler.layer import note_of
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.options import Asm
 from mlf_sdk.compiler.passes import improve
-from mlf_sdk.compiler.schedule import Choice, with_regions
+from mlf_sdk.compiler.schedule import Choice, graphs_within, with_regions
 from mlf_sdk.compiler.tuning import Counted, Tuner, kernels_of
+from mlf_sdk.errors import InputError
 from mlf_sdk.ir.names import legal_identifier
 
 
@@ -53,6 +54,38 @@ def compile_graph(
     graph = with_regions(improve(graph), choice)
     found = kernels_of(graph, choice, tuner, others=False)
     return with_kernels(graph, found, asm=asm)
+
+
+def compile_within(
+    graph: Graph,
+    choice: Choice,
+    most_bytes: int,
+    arena_of: Callable[[CompiledGraph], int],
+    tuner: Tuner | None = None,
+    *,
+    asm: Asm = Asm.INLINE,
+) -> CompiledGraph:
+    """Compile a graph to an arena of some bytes, with no more layers fused than that needs.
+
+    Args:
+        arena_of: planned bytes of a compiled graph.
+        tuner, asm: see `compile_graph`.
+
+    Raises:
+        InputError: none of its plans fits; with what the least one takes.
+    """
+    sizes = []
+    for one in graphs_within(improve(graph), choice, most_bytes):
+        found = with_kernels(one, kernels_of(one, choice, tuner, others=False), asm=asm)
+        sizes.append(arena_of(found))
+        if sizes[-1] <= most_bytes:
+            return found
+    least = min(sizes)
+    raise InputError(
+        f"the arena takes at least {least:,} bytes, {least - most_bytes:,} more than {most_bytes:,}",
+        where="--max-arena",
+        hint="Give the board more RAM, or take a smaller model.",
+    )
 
 
 def with_kernels(

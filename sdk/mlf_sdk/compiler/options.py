@@ -88,6 +88,7 @@ class CompileOptions:
         tuned: board, unit and compiler of the measurement that chose kernels; empty: rules did.
         kernels: value of `Kernels`.
         asm: value of `Asm`.
+        max_arena: most bytes of the arena; 0: as many as the model takes.
     """
 
     core: str = GENERIC
@@ -99,6 +100,7 @@ class CompileOptions:
     tuned: str = ""
     kernels: str = Kernels.AUTO.value
     asm: str = Asm.INLINE.value
+    max_arena: int = 0
 
     @property
     def generation(self) -> Generation:
@@ -108,7 +110,7 @@ class CompileOptions:
     def texts(self) -> dict[str, str]:
         """Options by name, as an archive keeps them: some only where they are not the usual ones."""
         found = {one.name: str(getattr(self, one.name)) for one in fields(self)}
-        usual = {"custom": "", "tuned": "", "asm": Asm.INLINE.value}
+        usual = {"custom": "", "tuned": "", "asm": Asm.INLINE.value, "max_arena": "0"}
         return {name: text for name, text in found.items() if text != usual.get(name)}
 
     @classmethod
@@ -116,8 +118,9 @@ class CompileOptions:
         """Options that `texts` gave; unknown ones are left out."""
         known = {one.name for one in fields(cls)}
         found: dict[str, Any] = {name: text for name, text in texts.items() if name in known}
-        if str(found.get("batch", "1")).isdecimal():
-            found["batch"] = int(found.get("batch", "1"))
+        for name in ("batch", "max_arena"):
+            if str(found.get(name, "")).isdecimal():
+                found[name] = int(found[name])
         return cls(**found)
 
 

@@ -32,6 +32,7 @@ from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.compiler import Compiler
+    from mlf_sdk.compiler.build import CompiledGraph
     from mlf_sdk.compiler.choices import LayerChoice
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.schedule import Choice
@@ -123,13 +124,33 @@ class CompilingFrontend(StatedFrontend):
         return digest.hexdigest()
 
     def model(self, path: Path, options: CompileOptions) -> Model:
-        """Compile the model; errors as in `graph`."""
-        from mlf_sdk.compiler.build import compile_graph
+        """Compile the model; errors as in `graph`.
+
+        Raises:
+            InputError: its arena takes more than the options allow.
+        """
         from mlf_sdk.frontends.direct import model_of
 
-        graph = self._prepared(path, options, "")
-        compiled = compile_graph(graph, choice_of(options), asm=Asm(options.asm))
+        compiled = self._compiled(path, options)
         return model_of(compiled, options, self.digest(path), self.short)
+
+    def _compiled(
+        self, path: Path, options: CompileOptions, name: str = "", tuner: Tuner | None = None
+    ) -> CompiledGraph:
+        from mlf_sdk.compiler.build import compile_graph
+
+        graph, choice = self._prepared(path, options, name), choice_of(options)
+        asm = Asm(options.asm)
+        if not options.max_arena:
+            return compile_graph(graph, choice, tuner, asm=asm)
+        from mlf_sdk.compiler.build import compile_within
+        from mlf_sdk.frontends.direct import model_of
+        from mlf_sdk.planner.layout import lay_out
+
+        def arena_of(found: CompiledGraph) -> int:
+            return lay_out(model_of(found, options, self.digest(path), self.short)).arena_bytes
+
+        return compile_within(graph, choice, options.max_arena, arena_of, tuner, asm=asm)
 
     def compile(
         self, path: Path, options: CompileOptions, name: str = "", tuner: Tuner | None = None
@@ -139,12 +160,10 @@ class CompilingFrontend(StatedFrontend):
         Args:
             tuner: measures kernels; None: they are chosen by rule.
         """
-        from mlf_sdk.compiler.build import compile_graph
         from mlf_sdk.frontends.mlf.compiled import archive_of
         from mlf_sdk.frontends.mlf.writer import tar_of
 
-        graph = self._prepared(path, options, name)
-        compiled = compile_graph(graph, choice_of(options), tuner, asm=Asm(options.asm))
+        compiled = self._compiled(path, options, name, tuner)
         return tar_of(archive_of(compiled, options, self.digest(path)))
 
     def choices(
@@ -152,10 +171,13 @@ class CompilingFrontend(StatedFrontend):
     ) -> tuple[LayerChoice, ...]:
         """Kernels that were chosen for a model and those that were not; errors as in `graph`."""
         from mlf_sdk.compiler.choices import choices_of
+
+        choice = choice_of(options)
+        if options.max_arena:
+            return choices_of(self._compiled(path, options).graph, choice, tuner)
         from mlf_sdk.compiler.passes import improve
         from mlf_sdk.compiler.schedule import with_regions
 
-        choice = choice_of(options)
         graph = with_regions(improve(self._prepared(path, options, "")), choice)
         return choices_of(graph, choice, tuner)
 

@@ -61,3 +61,9 @@ class CompilerRequest(Options):
         "file: the same in a source of its own (.S); or no: C alone, for any compiler of C99.",
         choices=ASMS,
     )
+    max_arena: str | None = _compiler_option(
+        None,
+        "Most bytes of the arena of a model that is compiled: 24K, 24KiB or bytes. Layers hand rows on to "
+        "each other until it fits, no more of them than that needs.",
+        metavar="SIZE",
+    )

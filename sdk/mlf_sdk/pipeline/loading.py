@@ -61,7 +61,20 @@ def options_in(request: Request) -> CompileOptions:
         custom=";".join(request.custom),
         kernels=request.kernels,
         asm=request.asm,
+        max_arena=_bytes_of(request.max_arena),
     )
+
+
+def _bytes_of(size: str | None) -> int:
+    """Bytes that ``--max-arena`` states; 0 where it is not given."""
+    if size is None:
+        return 0
+    from mlf_sdk.judge.sizes import parse_size
+
+    found = parse_size(size, "--max-arena")
+    if not found:
+        raise InputError("an arena has at least one byte", where="--max-arena")
+    return found
 
 
 def compiled_sources(request: Request) -> bool:
