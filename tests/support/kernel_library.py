@@ -15,12 +15,15 @@ from compiled_models import END, GUARD, overlapped, writes_the_end
 from kernel_checks import Array, KernelCheck, Values, differences
 from mlf_sdk.compiler.emit import emit
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
+from mlf_sdk.compiler.options import Asm
 
 _FILL = 0xA5  # memory that a kernel writes, and beside it
 _BESIDE_READ = 0x5A  # memory beside what a kernel reads: what it copies from there is noticed
 
 
-def units(kernels: Sequence[Kernel], folder: Path) -> list[tuple[str, list[Kernel], list[str]]]:
+def units(
+    kernels: Sequence[Kernel], folder: Path, asm: Asm = Asm.INLINE
+) -> list[tuple[str, list[Kernel], list[str]]]:
     """Sources of kernels: their text, the kernels that are new in it and the function of each.
 
     Helpers of one name are one text in a source. Headers are written to ``folder``.
@@ -40,7 +43,7 @@ def units(kernels: Sequence[Kernel], folder: Path) -> list[tuple[str, list[Kerne
     found = []
     for number, (_, own) in enumerate(groups):
         members = list(own.values())
-        code = emit(f"u{number}", members)
+        code = emit(f"u{number}", members, asm=asm)
         (folder / code.header_name).write_text(code.header)
         found.append((code.own + code.foreign, members, list(code.symbols)))
     return found

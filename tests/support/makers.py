@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from mlf_sdk.compiler import schedule
+from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel
 
@@ -71,3 +72,16 @@ def counted_makers() -> Iterator[Drawn]:
         yield drawn
     finally:
         schedule.maker_at = usual
+
+
+def made_kernels(graphs: Iterable[Graph]) -> Iterator[Kernel]:
+    """Kernels that every maker gives for the operators of graphs."""
+    places: dict[str, list[str]] = {}
+    for kind, place in makers():
+        places.setdefault(kind, []).append(place)
+    for graph in graphs:
+        for operator in graph.operators:
+            for place in places.get(type(operator).__name__, ()):
+                found = schedule.maker_at(place)(*schedule.subject_of(graph, operator))
+                if found is not None:
+                    yield found

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels without assembly are C99: clang finds no extension of GNU's in them, apart from what guards hold."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ccode import call, compiler
+from kernel_library import units
+from maker_graphs import graphs
+from makers import made_kernels
+from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.cores import cores
+from mlf_sdk.compiler.options import Asm, Goal
+from mlf_sdk.compiler.passes import improve
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.load import load_tflite
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = ROOT.parent / "shared" / "tflite"
+MODELS = {"layers": ROOT / "examples/layers/layers.tflite"}
+MODELS |= {name: SHARED / f"{name}_int8.tflite" for name in ("kws", "resnet8", "vww", "ad", "sww")}
+
+# Warnings that are not about the language: all others of -Weverything end a test.
+STYLE = {
+    "-Wdeclaration-after-statement",  # is C99
+    "-Wused-but-marked-unused",  # functions of which another core needs none
+    "-Wfloat-equal",  # what EQUAL computes
+    "-Wbad-function-cast",  # (int32_t)floorf(x)
+    "-Wunsafe-buffer-usage",  # of clang 16 and later: each access by a pointer
+    "-Wswitch-default",  # of clang 18 and later
+    "-Wpre-c11-compat",
+}
+CHECK = ("-std=c99", "-Wpedantic", "-Weverything", "-fsyntax-only")
+EXTENSION = re.compile(
+    r".*\b(?:__attribute(?:__)?|__builtin_\w+|__asm(?:__)?|asm|__extension__|__typeof(?:__)?|typeof|__auto_type|"
+    r"__label__|__inline(?:__)?|__restrict(?:__)?|__alignof(?:__)?|__[a-z]\w*\s*\().*"
+)
+# What a compiler for a core defines; without __GNUC__ it is one that has none of GNU's extensions.
+CORE_MACROS = [
+    f"-D__ARM_{name}"
+    for name in (
+        "FEATURE_DSP=1",
+        "FEATURE_UNALIGNED=1",
+        "FEATURE_MVE=3",
+        "FEATURE_FMA=1",
+        "FP=12",
+        "ARCH_7M__=1",
+    )
+]
+CORE_MACROS += ["-D__thumb__=1", "-D__thumb2__=1", "-D__ARM_ARCH_6M__=1"]
+
+
+def faults(clang: str, source: Path, folder: Path) -> Iterator[str]:
+    """Each extension that a source has outside of guards, and everything that clang warns of."""
+    done = subprocess.run([clang, *CHECK, source], capture_output=True, text=True, timeout=240, check=False)
+    for line in done.stderr.splitlines():
+        found = re.search(r"(?:warning|error): .*?(?:\[(-W[\w+-]+)[^\]]*\])?$", line)
+        if found is not None and found[1] not in STYLE:
+            yield line
+    for macros in ((), CORE_MACROS):
+        flags = ["-std=c99", "-U__GNUC__", "-w", "-E", "-P", "-nostdinc", *macros]
+        left = call(clang, *flags, *stubs(folder), source)
+        yield from (f"{source.name}: {found[0].strip()}" for found in EXTENSION.finditer(left))
+
+
+def stubs(folder: Path) -> list[str]:
+    """Empty headers of the library, whose own extensions do not count."""
+    (folder / "stubs").mkdir(exist_ok=True)
+    for name in ("math.h", "stdint.h", "string.h", "stdbool.h"):
+        (folder / "stubs" / name).write_text("")
+    return [f"-I{folder / 'stubs'}", f"-I{folder}"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_have_no_extension(name: str, tmp_path: Path) -> None:
+    """For each set of instructions, and goals whose kernels differ the most."""
+    clang = compiler("clang")
+    if not MODELS[name].is_file():
+        pytest.skip(f"{MODELS[name]} is missing")
+    graph = load_tflite(MODELS[name])
+    for core in {core.instruction_sets: core for core in cores().values()}.values():
+        for goal in (Goal.SPEED, Goal.SIZE, Goal.RAM):
+            code = compile_graph(graph, Choice(core=core, goal=goal), asm=Asm.NO).code
+            (tmp_path / code.header_name).write_text(code.header)
+            (tmp_path / "kernels.c").write_text(code.own)
+            assert [*faults(clang, tmp_path / "kernels.c", tmp_path)] == [], f"{core.name} {goal.value}"
+
+
+def test_kernels_of_every_maker_have_no_extension(tmp_path: Path) -> None:
+    """What each maker of the schedule gives, for each operator of the tests' models that it fits."""
+    clang = compiler("clang")
+    made = made_kernels(map(improve, graphs(tmp_path)))
+    kernels = [kernel for kernel in made if kernel.family != "custom"]  # that is the user's code
+    assert len(kernels) > 900
+    for number, (text, _, _) in enumerate(units(kernels, tmp_path, Asm.NO)):
+        source = tmp_path / f"kernels{number}.c"
+        source.write_text(text)
+        assert [*faults(clang, source, tmp_path)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int f(int a) { return ({ a; }); }",
+        "int f(int a) { return a ?: 1; }",
+        "struct s { int n; int a[0]; };",
+        "int f(int n) { int a[n]; return a[0]; }",
+        "int f(void *p) { return *(char *)(p + 1); }",
+        "static int f(unsigned a) { return __builtin_clz(a); }",
+        "__attribute__((noinline)) static int f(void) { return 1; }",
+        'static int f(int a) { __asm__("" : "+r"(a)); return a; }',
+        "int f(int a) { switch (a) { case 1 ... 3: return 1; default: return 0; } }",
+        "int f(void) { return 0b101; }",
+        '_Static_assert(1, "");',
+        "typeof(1) a;",
+        "#if defined(__ARM_FEATURE_DSP)\nint f(int a) { return __smlad(a, a, a); }\n#endif",
+    ],
+)
+def test_an_extension_is_found(text: str, tmp_path: Path) -> None:
+    """The check itself: what a kernel could have had."""
+    clang = compiler("clang")
+    (tmp_path / "one.c").write_text(f"{text}\n")
+    found = [
+        fault for fault in faults(clang, tmp_path / "one.c", tmp_path) if "previous prototype" not in fault
+    ]
+    assert found
