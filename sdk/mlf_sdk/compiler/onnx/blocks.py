@@ -62,7 +62,7 @@ def place_of_extreme(
         last: of equal elements the last one's, not the first one's.
     """
     x = node.input()
-    source = context.value(x.stored if x.stored is not None and x.is_pending else x)
+    source = context.value(x.stored or x)
     shape = (*x.shape[:axis], *((1,) if keep else ()), *x.shape[axis + 1 :])
     found, y = context.output(name, np.dtype(np.int64), shape)
     smallest = node.kind == "ArgMin"

@@ -8,7 +8,8 @@ operator asks for it, so that a chain of layers never changes the order in betwe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from mlf_sdk.compiler.builder import GraphBuilder, refuse
 from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
 from mlf_sdk.compiler.onnx.budget import Budget
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
-from mlf_sdk.compiler.onnx.tensor import LAST, Shape, Tensor, dequantised, kept_type, last_shape, to_last
+from mlf_sdk.compiler.onnx.tensor import LAST, Shape, Tensor, kept_type, last_shape, to_last
 from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Move, Region, Reshape
 from mlf_sdk.ir.tensor import Quantisation
 
@@ -126,7 +127,7 @@ class Context(GraphBuilder):
             if tensor.data is not None:
                 data = to_last(tensor.data)
                 tensor.last = self.add(tensor.name, tensor.dtype, data.shape, tensor.quantisation, data)
-            elif tensor.stored is not None and tensor.plain is None:
+            elif tensor.stored is not None:
                 tensor.last = self.dequantise(tensor, last=True)
             else:
                 n, c, *space = tensor.shape
@@ -143,13 +144,31 @@ class Context(GraphBuilder):
         """Real numbers of stored ones."""
         if tensor.stored is None:
             raise AssertionError(f"'{tensor.name}' is not stored")
-        if tensor.stored.data is not None:
-            data = dequantised(tensor.stored)
-            return self.add_constant(tensor.name, to_last(data) if last else data)
-        x = self.last(tensor.stored) if last else self.value(tensor.stored)
-        value = self.add(tensor.name, FLOAT32, x.shape)
+        return self.real(tensor.name, self.last(tensor.stored) if last else self.value(tensor.stored))
+
+    def real(self, name: str, x: Value) -> Value:
+        """Real numbers that a quantised value stands for."""
+        value = self.add(name, FLOAT32, x.shape)
         self.emit(Convert(**self.common("DequantizeLinear", [x], value)))
         return value
+
+    def arranged(
+        self, tensor: Tensor, name: str, arrange: Callable[[Array], Array], axes: tuple[int, int] = (0, 0)
+    ) -> Value:
+        """Value of a constant whose elements are arranged anew; of a dequantised one its integers are.
+
+        Args:
+            axes: where scales of channels lie in the tensor, and where after that.
+        """
+        stored = tensor.stored
+        q = stored.quantisation if stored is not None else None
+        if stored is None or stored.data is None or q is None or q.axis not in (None, axes[0]):
+            data = tensor.known
+            if data is None:
+                raise AssertionError(f"'{tensor.name}' is not constant")
+            return self.add_constant(name, arrange(data))
+        moved = q if q.axis is None else dataclasses.replace(q, axis=axes[1])
+        return self.real(name, self.add_constant(name, arrange(stored.data), moved))
 
     def to_uint8(self, tensor: Tensor) -> Value:
         """Bytes of a tensor of uint8 that is kept less 128."""

@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.stored import Target, bias_values, is_stored, layer_output, stored_weights, target
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_broadcast, to_last
 from mlf_sdk.compiler.operators import UNLIMITED, Array, Call, FullyConnected, Map
 from mlf_sdk.compiler.reals import MatMul
-from mlf_sdk.ir.tensor import Quantisation
 
 
 def gemm(context: Context, node: Node) -> None:
@@ -35,15 +31,7 @@ def gemm(context: Context, node: Node) -> None:
     c = node.input(2) if node.has(2) else None
     if c is not None:
         check_broadcast(c, shape)
-    found = target(context, node)
-    plain = alpha == 1.0 and beta == 1.0
-    simple_bias = c is None or (c.elements in (1, columns) and c.shape[-1:] == (columns,))
-    kernel = stored_weights(b, 1 if turned else 0)
-    if found is not None and plain and simple_bias and is_stored(a) and kernel is not None:
-        _stored_dense(context, node, a, kernel, shape, found, turned=turned)
-        return
-    data = b.known
-    if data is None:
+    if b.known is None:
         name = node.name if c is None else ""
         b = b if turned else _turned(context, b)
         y = _product(context, node, a, b, shape, name if alpha == 1.0 else "")
@@ -53,14 +41,14 @@ def gemm(context: Context, node: Node) -> None:
         bias, rest = None, c
         if (
             c is not None
-            and c.data is not None
+            and c.known is not None
             and (c.elements == 1 or c.shape in ((columns,), (1, columns)))
         ):
-            bias = np.broadcast_to(c.data.reshape(-1), (columns,)).astype(np.float32) * np.float32(beta)
+            bias = _scaled(context, node, c, beta, "")
             rest = None
         rest = rest and _scaled(context, node, rest, beta, "")
-        weights = (data.T if turned else data).astype(np.float32) * np.float32(alpha)
-        y = _dense(context, node, a, weights, bias, shape, node.name if rest is None else "")
+        weights = _scaled(context, node, b, alpha, "")
+        y = _dense(context, node, a, weights, bias, shape, node.name if rest is None else "", turned=turned)
     if rest is not None:
         _binary(context, node, "add", (y, rest), shape, node.name)
 
@@ -76,56 +64,53 @@ def _dense(
     context: Context,
     node: Node,
     x: Tensor,
-    weights: Array,
-    bias: Array | None,
+    weights: Tensor,
+    bias: Tensor | None,
     shape: Shape,
     name: str,
+    *,
+    turned: bool,
 ) -> Tensor:
-    """Rows of x times constant weights (output, input)."""
-    source, weights = _flat_input(context, x, weights)
-    inputs = [source, context.add_constant(node.name + "_weights", weights.astype(np.float32))]
+    """Rows of x times a constant matrix.
+
+    Args:
+        weights: (input, output) where they are ``turned``, otherwise (output, input).
+        bias: a constant of one element, or of one an output.
+    """
+    source, order = _flat_input(context, x)
+
+    def arrange(data: Array) -> Array:
+        rows = data.T if turned else data
+        return rows if order is None else rows[:, order]
+
+    axes = (1 if turned else 0, 0)
+    inputs = [source, context.arranged(weights, node.name + "_weights", arrange, axes)]
     if bias is not None:
-        inputs.append(context.add_constant(node.name + "_bias", bias))
+        columns = shape[-1]
+        inputs.append(
+            context.arranged(
+                bias, node.name + "_bias", lambda data: np.broadcast_to(data.reshape(-1), (columns,)),
+                (bias.rank - 1, 0) if bias.elements == columns else (-1, 0),
+            )
+        )  # fmt: skip
     tensor, y = context.output(name, FLOAT32, shape)
     context.emit(FullyConnected(**node.common(inputs, y), clamp=UNLIMITED))
     return tensor
 
 
-def _flat_input(context: Context, x: Tensor, weights: Array) -> tuple[Value, Array]:
-    """The input of a layer; one that was flattened keeps its channels last, and the weights follow it."""
-    base = x.base
-    flat = (
-        base is not None and base.is_last and x.plain is None and x.rank == 2 and base.shape[0] == x.shape[0]
+def _flat_input(context: Context, x: Tensor) -> tuple[Value, Array | None]:
+    """The input of a layer; one that was flattened keeps its channels last, in the order that is returned."""
+    inner = x.stored or x
+    base = inner.base
+    flat = base is not None and base.is_last and inner.plain is None and x.rank == 2
+    if not flat or base is None or base.last is None or base.shape[0] != x.shape[0]:
+        return context.value(x), None
+    order = to_last(np.arange(x.shape[1]).reshape(1, *base.shape[1:])).reshape(-1)
+    last = Tensor(
+        name=x.name, dtype=inner.dtype, shape=base.last.shape, plain=base.last, quantisation=base.quantisation
     )
-    if not flat or base is None or base.last is None:
-        return context.value(x), weights
-    order = np.arange(weights.shape[1]).reshape(1, *base.shape[1:])
-    columns = to_last(order).reshape(-1)
-    return context.value(context.reshaped("", Tensor(
-        name=x.name, dtype=x.dtype, shape=base.last.shape, plain=base.last, quantisation=base.quantisation
-    ), x.shape)), weights[:, columns]  # fmt: skip
-
-
-def _stored_dense(
-    context: Context,
-    node: Node,
-    x: Tensor,
-    kernel: tuple[Array, Quantisation],
-    shape: Shape,
-    found: Target,
-    *,
-    turned: bool,
-) -> None:
-    source, (data, q) = x.stored, kernel
-    if source is None:
-        raise AssertionError("a layer that is not stored")
-    value, data = _flat_input(context, source, data.T if turned else data)
-    if q.axis is not None:
-        q = dataclasses.replace(q, axis=0)
-    weights = context.add_constant(node.name + "_weights", data, q)
-    inputs = [value, weights, *bias_values(context, node, source, q, shape[-1])]
-    y, clamp = layer_output(context, node, shape, found, last=False)
-    context.emit(FullyConnected(**node.common(inputs, y), clamp=clamp))
+    value = context.value(context.reshaped("", last, x.shape))
+    return (context.real(x.name, value) if x.stored is not None else value), order
 
 
 def _product(context: Context, node: Node, a: Tensor, b: Tensor, shape: Shape, name: str) -> Tensor:
@@ -141,15 +126,15 @@ def matrix_product(
     """Product of matrices: a layer where the second operand is one constant matrix of real numbers."""
     data = b.known
     if data is not None and b.rank == 2 and data.dtype.kind == "f":
-        return _dense(context, node, a, data.T, None, shape, name)
+        return _dense(context, node, a, b, None, shape, name, turned=True)
     return _product(context, node, a, b, shape, name)
 
 
 def _scaled(context: Context, node: Node, x: Tensor, by: float, name: str) -> Tensor:
     if by == 1.0:
         return x
-    if x.data is not None:
-        return context.constant(name, x.data * np.float32(by))
+    if x.known is not None:
+        return context.constant(name, x.known * np.float32(by))
     factor = context.constant("", np.array([by], np.float32))
     return _binary(context, node, "mul", (x, factor), x.shape, name)
 
@@ -184,11 +169,6 @@ def mat_mul(context: Context, node: Node) -> None:
         refuse(f"operands {a.shape} and {b.shape} don't fit")
     full = (*batch, left[-2], right[-1])
     shape = (*batch, *((left[-2],) if a.rank > 1 else ()), *((right[-1],) if b.rank > 1 else ()))
-    found = target(context, node)
-    kernel = stored_weights(b, 1) if b.rank == 2 else None
-    if found is not None and is_stored(a) and kernel is not None:
-        _stored_dense(context, node, a, kernel, shape, found, turned=True)
-        return
     if b.rank == 2 and b.known is not None and b.known.dtype.kind == "f":
         matrix_product(context, node, a, b, shape, node.name)
         return

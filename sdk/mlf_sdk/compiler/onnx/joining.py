@@ -7,9 +7,9 @@ from typing import Final
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import INT8
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.stored import is_stored
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, last_axis
 from mlf_sdk.compiler.operators import Move
 from mlf_sdk.ir.tensor import Quantisation
@@ -40,7 +40,8 @@ def concat(context: Context, node: Node) -> None:
 def _common(tensors: list[Tensor]) -> Quantisation | None:
     """Quantisation that all tensors are stored in; None for real ones."""
     first = tensors[0].stored.quantisation if tensors[0].stored else None
-    same = is_stored(*tensors) and all(t.stored and t.stored.quantisation == first for t in tensors)
+    stored = [t.stored for t in tensors]
+    same = all(s is not None and s.dtype == INT8 and s.quantisation == first for s in stored)
     return first if same and first is not None and first.axis is None else None
 
 
@@ -97,7 +98,7 @@ def _cut(context: Context, node: Node, x: Tensor, name: str, axis: int, first: i
         )
         return found
 
-    if x.stored is None or not x.is_pending:
+    if x.stored is None:
         build(x, name)
         return
     moved = build(x.stored, "")

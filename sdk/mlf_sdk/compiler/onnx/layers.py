@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32, INT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.stored import Target, bias_values, is_stored, layer_output, stored_weights, target
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector, last_shape, to_last
 from mlf_sdk.compiler.onnx.window import space_of, two, window_of
 from mlf_sdk.compiler.operators import (
@@ -28,7 +27,6 @@ from mlf_sdk.compiler.operators import (
     Region,
     Window,
 )
-from mlf_sdk.ir.tensor import Quantisation
 
 
 def conv_shape(node: Node, x: Tensor, weights: Shape) -> tuple[Window, Shape]:
@@ -74,82 +72,48 @@ def conv(context: Context, node: Node) -> None:
     """Conv."""
     x, weights = node.input(0), node.input(1)
     window, shape = conv_shape(node, x, weights.shape)
-    groups, data = x.shape[1] // weights.shape[1], weights.known
+    groups = x.shape[1] // weights.shape[1]
     if node.has(2):
         check_vector(node.input(2), shape[1])
-    if data is None or (node.has(2) and node.input(2).known is None):
+    if weights.known is None or (node.has(2) and node.input(2).known is None):
         bias = node.input(2) if node.has(2) else None
         computed_convolution(context, node, context.last(x), weights, window, shape, bias=bias)
         return
-    found = target(context, node)
-    kernel = stored_weights(weights, 0)
-    if found is not None and is_stored(x) and kernel is not None:
-        _stored_conv(context, node, x, kernel, window, shape, groups, found)
-        return
-    biases = node.data(2, "biases").astype(np.float32) if node.has(2) else None
-    _conv(context, node, context.last(x), data.astype(np.float32), biases, window, shape, groups)
+    arranged = Weights(weights, lambda data: data, (0, 0))
+    _conv(context, node, context.last(x), arranged, window, shape, groups)
 
 
-def _arranged(data: Array, depthwise: bool) -> Array:
-    """Weights OIHW as kernels want them: OHWI, or 1HWC of a depthwise layer."""
-    last = to_last(data)
-    return np.ascontiguousarray(last.transpose(3, 1, 2, 0)) if depthwise else last
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Constant weights of a convolution.
+
+    Attributes:
+        arrange: the weights' order to OIHW.
+        axes: where the scales of the output's channels lie in the tensor, and in OIHW.
+    """
+
+    tensor: Tensor
+    arrange: Callable[[Array], Array]
+    axes: tuple[int, int]
 
 
 def _conv(
-    context: Context,
-    node: Node,
-    x: Value,
-    data: Array,
-    bias: Array | None,
-    window: Window,
-    shape: tuple[int, ...],
-    groups: int,
+    context: Context, node: Node, x: Value, weights: Weights, window: Window, shape: Shape, groups: int
 ) -> None:
-    depthwise = groups > 1 and data.shape[1] == 1 and groups == data.shape[0]
-    arranged = _arranged(data, depthwise)
-    inputs = [x, context.add_constant(node.name + "_weights", arranged)]
-    if bias is not None:
-        inputs.append(context.add_constant(node.name + "_bias", bias))
+    """Convolution with constant weights: OHWI in the graph, or 1HWC of a depthwise layer."""
+    depthwise = 1 < groups == x.shape[3] == shape[1]
+
+    def arrange(data: Array) -> Array:
+        last = to_last(weights.arrange(data))
+        return last.transpose(3, 1, 2, 0) if depthwise else last
+
+    axes = (weights.axes[0], 3 if depthwise else 0)
+    inputs = [x, context.arranged(weights.tensor, node.name + "_weights", arrange, axes)]
+    if node.has(2):
+        inputs.append(context.arranged(node.input(2), node.name + "_bias", lambda data: data))
     _, y = context.output(node.name, FLOAT32, shape, last=True)
-    _emit_conv(context, node, inputs, y, window, UNLIMITED, depthwise)
-
-
-def _emit_conv(
-    context: Context,
-    node: Node,
-    inputs: list[Value],
-    y: Value,
-    window: Window,
-    clamp: tuple[float, float],
-    depthwise: bool,
-) -> None:
-    fields = {**node.common(inputs, y), "window": window, "clamp": clamp}
+    fields = {**node.common(inputs, y), "window": window, "clamp": UNLIMITED}
     context.emit(DepthwiseConv2D(**fields, multiplier=1) if depthwise else Conv2D(**fields))
-
-
-def _stored_conv(
-    context: Context,
-    node: Node,
-    x: Tensor,
-    kernel: tuple[Array, Quantisation],
-    window: Window,
-    shape: tuple[int, ...],
-    groups: int,
-    found: Target,
-) -> None:
-    """Conv between DequantizeLinear and QuantizeLinear, in integers."""
-    source, (data, q) = x.stored, kernel
-    if source is None:
-        raise AssertionError("a layer that is not stored")
-    depthwise = groups > 1 and data.shape[1] == 1 and groups == data.shape[0]
-    arranged = _arranged(data, depthwise)
-    if q.axis is not None:
-        q = dataclasses.replace(q, axis=3 if depthwise else 0)
-    inputs = [context.last(source), context.add_constant(node.name + "_weights", arranged, q)]
-    inputs += bias_values(context, node, source, q, shape[1])
-    y, clamp = layer_output(context, node, shape, found, last=True)
-    _emit_conv(context, node, inputs, y, window, clamp, depthwise)
 
 
 def conv_transpose(context: Context, node: Node) -> None:
@@ -195,17 +159,19 @@ def conv_transpose(context: Context, node: Node) -> None:
     shape = (n, groups * weights.shape[1], *output)
     if node.has(2):
         check_vector(node.input(2), shape[1])
-    data = weights.known
-    if data is None or (node.has(2) and node.input(2).known is None):
+    if weights.known is None or (node.has(2) and node.input(2).known is None):
         bias = node.input(2) if node.has(2) else None
         turned = _turned_at_run_time(context, node, weights, groups)
         computed_convolution(context, node, spread, turned, window, shape, bias=bias)
         return
-    inward = data.astype(np.float32).reshape(groups, c // groups, weights.shape[1], *size)
-    turned_data = inward.swapaxes(1, 2).reshape(shape[1], c // groups, *size)
-    turned_data = np.ascontiguousarray(np.flip(turned_data, axis=tuple(range(2, turned_data.ndim))))
-    biases = node.data(2, "biases").astype(np.float32) if node.has(2) else None
-    _conv(context, node, spread, turned_data, biases, window, shape, groups)
+
+    def arrange(data: Array) -> Array:
+        inward = data.reshape(groups, c // groups, weights.shape[1], *size)
+        outward = inward.swapaxes(1, 2).reshape(shape[1], c // groups, *size)
+        return np.flip(outward, axis=tuple(range(2, outward.ndim)))
+
+    axes = (1 if groups == 1 else -1, 0)
+    _conv(context, node, spread, Weights(weights, arrange, axes), window, shape, groups)
 
 
 def _turned_at_run_time(context: Context, node: Node, weights: Tensor, groups: int) -> Tensor:

@@ -48,6 +48,7 @@ from mlf_sdk.compiler.onnx.strings import carry_strings, named_labels
 from mlf_sdk.compiler.onnx.tensor import Tensor, kept_type
 from mlf_sdk.compiler.operators import Reshape
 from mlf_sdk.compiler.options import Generation, Kernels
+from mlf_sdk.compiler.passes import settled
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.checks import BoundedFaults, shown
 
@@ -114,7 +115,7 @@ def load_onnx(
         return _whole(path, name, shapes or {}, batch, faults, generation)
     found = read_graph(path, name, shapes or {}, batch, faults, generation)
     faults.raise_if_any()
-    return without_unread(found.graph)
+    return settled(without_unread(found.graph))
 
 
 def model_faults(path: Path) -> BoundedFaults:

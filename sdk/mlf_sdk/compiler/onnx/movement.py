@@ -13,7 +13,6 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.stored import target
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
 from mlf_sdk.compiler.operators import Region
 from mlf_sdk.compiler.reals import Lookup
@@ -28,7 +27,7 @@ def move_through_dequantise(context: Context, node: Node, x: Tensor, build: Buil
         signed = build(x.signed, "")
         context.bind(node.name, Tensor(name=node.name, dtype=x.dtype, shape=signed.shape, signed=signed))
         return
-    if x.stored is None or not x.is_pending:
+    if x.stored is None:
         build(x, node.name)
         return
     result = build(x.stored, "")
@@ -47,14 +46,13 @@ def _stored_value(quantisation: Quantisation, real: float) -> int:
     return int(np.clip(np.rint(real / quantisation.scale[0]) + quantisation.zero_point[0], -128, 127))
 
 
-def _keeps_value(context: Context, node: Node, x: Tensor, real: float) -> bool:
+def _keeps_value(x: Tensor, real: float) -> bool:
     """True where a value of a dequantised tensor can be stored as its integers are, without any loss."""
     q = x.stored.quantisation if x.stored is not None else None
     if q is None or q.axis is not None:
         return False
-    wanted = target(context, node)
     stored = np.float32(_stored_value(q, real) - q.zero_point[0]) * np.float32(q.scale[0])
-    return bool(stored == np.float32(real)) or (wanted is not None and wanted.quantisation == q)
+    return bool(stored == np.float32(real))
 
 
 def moved(
@@ -203,7 +201,7 @@ def pad(context: Context, node: Node) -> None:
         places = [_places(e, b, n, mode) for e, b, n in zip(source.shape, before, shape, strict=True)]
         return moved(context, node, source, name, shape, (regions.pick(source.shape, places),))
 
-    if mode == "constant" and x.is_pending and not _keeps_value(context, node, x, real):
+    if mode == "constant" and x.stored is not None and not _keeps_value(x, real):
         build(x, node.name)
     else:
         move_through_dequantise(context, node, x, build)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,9 +13,8 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.stored import Target, clip_limits, is_stored, layer_output, target
 from mlf_sdk.compiler.onnx.tensor import Tensor, to_last
-from mlf_sdk.compiler.operators import Call, Map, Rounding
+from mlf_sdk.compiler.operators import Array, Call, Map
 
 BOOL: Final = np.dtype(np.bool_)
 
@@ -61,20 +59,23 @@ def broadcast_shape(tensors: list[Tensor]) -> tuple[int, ...]:
 def operands(context: Context, tensors: list[Tensor], shape: tuple[int, ...]) -> tuple[list[Value], bool]:
     """Values of all operands in one order of axes; True where it has the channels last."""
     rank = len(shape)
-    varying = [t for t in tensors if t.data is None]
+    varying = [t for t in tensors if t.known is None]
     last = (
         rank in (3, 4)
         and any(t.is_last for t in varying)
         and all(t.rank == rank or t.elements == 1 for t in varying)
     )
+
+    def arrange(data: Array) -> Array:
+        whole = data.reshape((1,) * (rank - data.ndim) + data.shape)
+        return whole.reshape(-1) if data.size == 1 else to_last(whole)
+
     found = []
     for tensor in tensors:
-        if not last or (tensor.data is None and tensor.elements == 1 and tensor.rank != rank):
+        if not last or (tensor.known is None and tensor.elements == 1 and tensor.rank != rank):
             found.append(context.value(tensor))
-        elif tensor.data is not None:
-            data = tensor.data.reshape((1,) * (rank - tensor.rank) + tensor.shape)
-            data = data.reshape(-1) if data.size == 1 else to_last(data)
-            found.append(context.add(tensor.name, tensor.dtype, data.shape, None, data))
+        elif tensor.known is not None:
+            found.append(context.arranged(tensor, tensor.name, arrange, (-1, 0)))
         else:
             found.append(context.last(tensor))
     return found, last
@@ -126,11 +127,20 @@ def clip(context: Context, node: Node) -> None:
             if node.has(position):
                 x = elementwise(context, node, function, [x, node.input(position)])
         return
-    limits = clip_limits(node)
+    limits = _clip_limits(node)
     if x.dtype.kind != "f":
         _clip_whole(context, node, x, limits)
         return
     elementwise(context, node, "clip", [x], parameters=limits)
+
+
+def _clip_limits(node: Node) -> tuple[float, float]:
+    """Limits of a Clip: attributes at first, inputs since version 11."""
+    if any(node.has(i) and node.input(i).elements != 1 for i in (1, 2)):
+        refuse("limits of several elements")
+    low = node.data(1, "limit").reshape(-1)[0] if node.has(1) else node.attribute("min", -math.inf)
+    high = node.data(2, "limit").reshape(-1)[0] if node.has(2) else node.attribute("max", math.inf)
+    return float(low), float(high)
 
 
 def _clip_whole(context: Context, node: Node, x: Tensor, limits: tuple[float, float]) -> None:
@@ -170,37 +180,9 @@ def arithmetic(context: Context, node: Node) -> None:
     """Add, Sub, Mul and Div."""
     a, b = node.input(0), node.input(1)
     function = ARITHMETIC[node.kind]
-    found = target(context, node)
-    if found is not None and function != "div" and is_stored(a, b) and _per_tensor(a, b):
-        _stored_arithmetic(context, node, a, b, function, found)
-        return
     if a.dtype != b.dtype:
         refuse(f"operands of {a.dtype} and {b.dtype}")
     elementwise(context, node, function, [a, b])
-
-
-def _per_tensor(*tensors: Tensor) -> bool:
-    return all(
-        t.stored is not None and t.stored.quantisation is not None and t.stored.quantisation.axis is None
-        for t in tensors
-    )
-
-
-def _stored_arithmetic(
-    context: Context, node: Node, a: Tensor, b: Tensor, function: str, found: Target
-) -> None:
-    if a.stored is None or b.stored is None:
-        raise AssertionError("operands that are not stored")
-    shape = broadcast_shape([a, b])
-    values, last = operands(context, [a.stored, b.stored], shape)
-    for position, (value, tensor) in enumerate(zip(values, (a.stored, b.stored), strict=True)):
-        if value.quantisation is None:
-            values[position] = context.values[value.id] = dataclasses.replace(
-                value, quantisation=tensor.quantisation
-            )
-    y, clamp = layer_output(context, node, shape, found, last=last)
-    call = Call.of(function, 2)
-    context.emit(Map(**node.common(values, y), expression=call, rounding=Rounding.TFLM, clamp=clamp))
 
 
 def nary(context: Context, node: Node) -> None:

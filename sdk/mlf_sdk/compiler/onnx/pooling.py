@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Final
 
 import numpy as np
@@ -14,13 +13,12 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import PoolIndices
 from mlf_sdk.compiler.graph import INT64, Value
 from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.movement import move_through_dequantise
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.onnx.window import padding_of, space_of, two, window_of
-from mlf_sdk.compiler.operators import UNLIMITED, DepthwiseConv2D, Pool2D, PoolKind, Rounding, Window
+from mlf_sdk.compiler.operators import UNLIMITED, Pool2D, PoolKind, Window
 from mlf_sdk.compiler.reals import Reduce, Reduction
-from mlf_sdk.ir.tensor import Quantisation
 
 _WEIGHT: Final = (
     64  # of each element of an average: sums are rounded to a fraction of a step that falls with it
@@ -32,14 +30,13 @@ def pool(context: Context, node: Node) -> None:
     x = node.input()
     if node.wants(1):
         _indices(context, node, x)
-    if x.signed is not None and x.plain is None:
-        signed = _pool(context, node, x.signed)
-        context.bind(node.name, Tensor(name=node.name, dtype=x.dtype, shape=signed.shape, signed=signed))
+    if node.kind == "MaxPool":
+        move_through_dequantise(context, node, x, lambda source, name: _pool(context, node, source, name))
     else:
-        _pool(context, node, x)
+        _pool(context, node, x, node.name)
 
 
-def _pool(context: Context, node: Node, x: Tensor) -> Tensor:
+def _pool(context: Context, node: Node, x: Tensor, name: str) -> Tensor:
     space = space_of(x)
     largest = node.kind == "MaxPool"
     window, output = window_of(node, space, node.integers("kernel_shape"))
@@ -49,29 +46,14 @@ def _pool(context: Context, node: Node, x: Tensor) -> Tensor:
     counted = not largest and bool(node.attribute("count_include_pad", 0))
     if not largest:
         _refuse_cut_windows(node, space, window, output)
-    found = _stored_target(context, node, x)
-    stored = x.stored
-    if stored is not None and found is not None and not counted and window.dilation == (1, 1):
-        source = context.last(stored)
-        y, clamp = layer_output(context, node, shape, found, last=True)
-    elif (
-        _is_sum(context, node, x)
-        and stored is not None
-        and (counted or max(window.before) <= 0)
-        and min(window.before) >= 0
-        and not _reaches(window, space, output, _behind(node, space) if counted else (0, 0))
-    ):
-        _weighted(context, node, stored, window, shape)
-        return context.tensors[node.name]
-    else:
-        source = context.last(x)
-        if x.dtype.kind != "f":
-            clamp = (int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max))
-        if counted and (max(window.before) > 0 or _reaches(window, space, output, (0, 0))):
-            source, window = _with_padding(context, node, source, window, _behind(node, space))
-        _, y = context.output(node.name, x.dtype, shape, last=True, quantisation=x.quantisation)
+    source = context.last(x)
+    if x.dtype.kind != "f":
+        clamp = (int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max))
+    if counted and (max(window.before) > 0 or _reaches(window, space, output, (0, 0))):
+        source, window = _with_padding(context, node, source, window, _behind(node, space))
+    found, y = context.output(name, x.dtype, shape, last=True, quantisation=x.quantisation)
     context.emit(Pool2D(**node.common([source], y), function=function, window=window, clamp=clamp))
-    return context.tensors[node.name]
+    return found
 
 
 def _refuse_cut_windows(node: Node, space: tuple[int, ...], window: Window, output: tuple[int, ...]) -> None:
@@ -89,34 +71,6 @@ def _indices(context: Context, node: Node, x: Tensor) -> None:
     _, y = context.output(node.raw.outputs[1], INT64, (*x.shape[:2], *output), last=True)
     order = bool(node.attribute("storage_order", 0))
     context.emit(PoolIndices(**node.common([source], y), window=window, columns_first=order))
-
-
-def _stored_target(context: Context, node: Node, x: Tensor) -> Target | None:
-    """Form of a result that is stored as the input is: largest elements, and averages at the same scale."""
-    if not is_stored(x) or x.stored is None or x.stored.quantisation is None:
-        return None
-    if node.kind != "MaxPool":
-        wanted = target(context, node)
-        if wanted is None or wanted.quantisation != x.stored.quantisation:
-            return None
-    return Target(quantisation=x.stored.quantisation, clamp=UNLIMITED)
-
-
-def _is_sum(context: Context, node: Node, x: Tensor) -> bool:
-    """True for averages of integers that are stored at another scale: rounded once, as sums are."""
-    return node.kind == "AveragePool" and is_stored(x) and target(context, node) is not None
-
-
-def _weighted(context: Context, node: Node, x: Tensor, window: Window, shape: tuple[int, ...]) -> None:
-    """Averages whose windows all have as many elements: a depthwise layer of equal weights."""
-    found = target(context, node)
-    if found is None:
-        raise AssertionError("an average that is not stored")
-    share = Quantisation(scale=(1 / (_WEIGHT * math.prod(window.size)),), zero_point=(0,), axis=None)
-    weights = np.full((1, *window.size, shape[1]), _WEIGHT, np.int8)
-    inputs = [context.last(x), context.add_constant(node.name + "_weights", weights, share)]
-    y, clamp = layer_output(context, node, shape, found, last=True)
-    context.emit(DepthwiseConv2D(**node.common(inputs, y), window=window, clamp=clamp, multiplier=1))
 
 
 def _behind(node: Node, space: tuple[int, ...]) -> tuple[int, int]:
@@ -157,15 +111,6 @@ def global_pool(context: Context, node: Node) -> None:
     space_of(x)
     shape = (*x.shape[:2], *(1,) * (x.rank - 2))
     average = node.kind == "GlobalAveragePool"
-    found = target(context, node, reshaped=True)
-    if average and found is not None and is_stored(x) and x.stored is not None:
-        source = context.last(x.stored)
-        y, _ = layer_output(
-            context, node, shape, Target(quantisation=found.quantisation, clamp=UNLIMITED), last=True
-        )
-        fields = {**node.common([source], y), "axes": (1, 2), "rounding": Rounding.TFLM}
-        context.emit(Reduce(**fields, function=Reduction.MEAN))
-        return
     source = context.last(x)
     _, y = context.output(node.name, x.dtype, shape, last=True)
     function = Reduction.MEAN if average else Reduction.MAX

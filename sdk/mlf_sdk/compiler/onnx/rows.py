@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -14,9 +14,8 @@ from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
-from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
 from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, last_axis
-from mlf_sdk.compiler.operators import UNLIMITED, Rounding, Softmax
+from mlf_sdk.compiler.operators import Softmax
 from mlf_sdk.compiler.reals import Reduce, Reduction
 
 REDUCTIONS: Final = {
@@ -76,8 +75,6 @@ def reduction(context: Context, node: Node) -> None:
     axes = axes or list(range(x.rank))
     kept = tuple(1 if a in axes else e for a, e in enumerate(x.shape))
     shape = kept if keep else tuple(e for a, e in enumerate(x.shape) if a not in axes)
-    if function is Reduction.MEAN and keep and _stored_mean(context, node, x, axes, kept):
-        return
     last = x.is_last and x.rank in (3, 4)
     source = context.last(x) if last else context.value(x)
     found, y = context.output(
@@ -103,22 +100,6 @@ def lp_normalization(context: Context, node: Node) -> None:
     empty = elementwise(context, node, "equal", [length, zero], dtype=BOOL, name="")
     length = elementwise(context, node, "where", [empty, one, length], name="")
     elementwise(context, node, "div", [x, length])
-
-
-def _stored_mean(
-    context: Context, node: Node, x: Tensor, axes: Sequence[int], shape: tuple[int, ...]
-) -> bool:
-    """Add the mean of each channel of a stored tensor; False where it is none."""
-    found, stored = target(context, node, reshaped=True), x.stored
-    if found is None or stored is None or not is_stored(x) or not stored.is_last:
-        return False
-    if x.rank not in (3, 4) or list(axes) != list(range(2, x.rank)):
-        return False
-    unlimited = Target(quantisation=found.quantisation, clamp=UNLIMITED)
-    y, _ = layer_output(context, node, shape, unlimited, last=True)
-    fields = {**node.common([context.last(stored)], y), "axes": (1, 2), "rounding": Rounding.TFLM}
-    context.emit(Reduce(**fields, function=Reduction.MEAN))
-    return True
 
 
 BUILDERS: Final[dict[str, Callable[[Context, Node], None]]] = {

@@ -53,15 +53,10 @@ class Tensor:
 
     @property
     def is_last(self) -> bool:
-        """True where only the value with channels last exists: its own or, pending, that of its integers."""
-        if self.is_pending and self.stored is not None:
+        """True where only the value with channels last exists: its own or that of its integers."""
+        if self.stored is not None:
             return self.stored.is_last
         return self.last is not None and self.plain is None and self.data is None
-
-    @property
-    def is_pending(self) -> bool:
-        """True for a dequantised tensor whose real numbers no operator has asked for."""
-        return self.stored is not None and self.plain is None and self.last is None
 
     @property
     def known(self) -> Array | None:

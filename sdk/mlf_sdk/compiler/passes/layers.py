@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Conv2D, DepthwiseConv2D, FullyConnected, Move, Operator
 from mlf_sdk.compiler.passes.rewrite import Rewrite
@@ -87,15 +88,18 @@ def fold_padding(graph: Graph) -> Graph:
 
 
 def _padding(graph: Graph, operator: Operator) -> tuple[int, int] | None:
-    """Rows above and columns left that a PAD of height and width adds; None for anything else."""
-    if not isinstance(operator, Move) or operator.kind not in ("PAD", "PADV2") or operator.fill is None:
+    """Rows above and columns left that a move pads height and width with; None for anything else."""
+    if not isinstance(operator, Move) or operator.fill is None or len(operator.inputs) != 1:
         return None
     (x,), (y,) = graph.read(operator), graph.written(operator)
-    if len(x.shape) != 4 or (x.shape[0], x.shape[3]) != (y.shape[0], y.shape[3]):
+    if (
+        len(x.shape) != 4
+        or operator.fill != y.zero_point
+        or (x.shape[0], x.shape[3]) != (y.shape[0], y.shape[3])
+    ):
         return None
-    zero = y.zero_point if y.quantisation else 0.0
-    if operator.fill != zero:
-        return None
-    offset = operator.regions[0].target
     row = y.shape[2] * y.shape[3]
-    return offset // row, offset % row // y.shape[3]
+    offset = operator.regions[0].target
+    before = offset // row, offset % row // y.shape[3]
+    padded = regions.simplified(regions.pad(x.shape, (0, *before, 0), y.shape))
+    return before if operator.regions == (padded,) else None

@@ -96,7 +96,11 @@ def dequantised(x: Value, data: Array) -> Array:
     """Real numbers that stored values stand for, in single precision; others as they are."""
     if x.quantisation is None or x.dtype.kind == "f":
         return data.astype(np.float32)
-    return (data.astype(np.int64) - x.zero_point).astype(np.float32) * np.float32(x.scale)
+    scale, zero_point = np.array(x.scales, np.float32), np.array(x.quantisation.zero_point, np.int64)
+    if x.quantisation.axis is not None:
+        rest = (1,) * (len(x.shape) - 1 - x.quantisation.axis)
+        scale, zero_point = scale.reshape(-1, *rest), zero_point.reshape(-1, *rest)
+    return (data.astype(np.int64) - zero_point).astype(np.float32) * scale
 
 
 def nearest_even(y: Value, data: Array) -> Array:
