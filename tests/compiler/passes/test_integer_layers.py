@@ -13,7 +13,7 @@ import pytest
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.load import model_faults, read_graph
 from mlf_sdk.compiler.operators import Conv2D, DepthwiseConv2D, FullyConnected, Map, Pool2D
-from mlf_sdk.compiler.passes import settled
+from mlf_sdk.compiler.passes.integer_layers import settled
 from mlf_sdk.compiler.reals import Reduce
 from mlf_sdk.compiler.reference import Interpreter
 from onnx_models import OnnxMaker

@@ -48,7 +48,7 @@ from mlf_sdk.compiler.onnx.strings import carry_strings, named_labels
 from mlf_sdk.compiler.onnx.tensor import Tensor, kept_type
 from mlf_sdk.compiler.operators import Reshape
 from mlf_sdk.compiler.options import Generation, Kernels
-from mlf_sdk.compiler.passes import settled
+from mlf_sdk.compiler.passes.integer_layers import settled
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.checks import BoundedFaults, shown
 

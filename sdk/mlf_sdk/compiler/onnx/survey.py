@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mlf_sdk.compiler.onnx.load import Reading, Shapes, model_faults, read_graph
 from mlf_sdk.compiler.onnx.raw import RawNode
-from mlf_sdk.compiler.passes import settled
+from mlf_sdk.compiler.passes.integer_layers import settled
 from mlf_sdk.compiler.survey import BEHIND, NOT_SUPPORTED, Survey, SurveyedOperator, survey_graph
 from mlf_sdk.tools.checks import shown
 
@@ -34,7 +34,9 @@ def survey_onnx(path: Path, shapes: Shapes | None = None, batch: int = 1) -> Sur
         _row(node, found) for node in found.nodes if node.number in found.refused | found.blocked_downstream
     ]
     graph = dataclasses.replace(found.graph, operators=operators)
-    return survey_graph(settled(graph), rest, [str(fault) for fault in faults.faults])
+    return survey_graph(
+        graph if faults.faults else settled(graph), rest, [str(fault) for fault in faults.faults]
+    )
 
 
 def _row(node: RawNode, found: Reading) -> SurveyedOperator:

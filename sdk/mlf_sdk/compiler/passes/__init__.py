@@ -8,8 +8,6 @@ from typing import Final
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.passes.constant_channels import remove_constant_channels
-from mlf_sdk.compiler.passes.constants import fold_constants
-from mlf_sdk.compiler.passes.integer_layers import compute_in_integers
 from mlf_sdk.compiler.passes.layers import convolve_one_channel, fold_padding, multiply_whole_windows
 from mlf_sdk.compiler.passes.moves import move_bytes
 from mlf_sdk.compiler.passes.reals import fold_affine, fuse_maps
@@ -28,14 +26,6 @@ PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (
     sign_layers,
     compose_tables,
 )
-
-
-def settled(graph: Graph) -> Graph:
-    """Decide how the layers of a graph compute that was read from real operators between conversions.
-
-    Results may be a step of their quantisation off those of the real operators.
-    """
-    return fold_constants(compute_in_integers(graph))
 
 
 def improve(graph: Graph) -> Graph:

@@ -31,6 +31,7 @@ from mlf_sdk.compiler.operators import (
     Reshape,
     Rounding,
 )
+from mlf_sdk.compiler.passes.constants import fold_constants
 from mlf_sdk.compiler.passes.rewrite import Rewrite
 from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.reference import evaluate_one
@@ -70,6 +71,14 @@ def compute_in_integers(graph: Graph) -> Graph:
         rewrite.insert(dataclasses.replace(layer, outputs=(stored.id,)), position)
         rewrite.put(position, _conversion(operator, stored.id, y.id))
     return rewrite.finish()
+
+
+def settled(graph: Graph) -> Graph:
+    """Decide how the layers of a graph compute that was read from real operators between conversions.
+
+    Results may be a step of their quantisation off those of the real operators.
+    """
+    return fold_constants(compute_in_integers(graph))
 
 
 def _conversion(operator: Operator, x: int, y: int) -> Convert:
