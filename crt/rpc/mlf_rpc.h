@@ -107,7 +107,8 @@ typedef enum {
 /* Flags in the replies to MODEL and TENSOR. */
 typedef enum {
   MLF_RPC_NAME_CUT = 1,   /* MODEL, TENSOR: the name was too long and is only its beginning */
-  MLF_RPC_INPUTS_KEPT = 2 /* MODEL: a run leaves the inputs intact */
+  MLF_RPC_INPUTS_KEPT = 2, /* MODEL: a run leaves the inputs intact */
+  MLF_RPC_STREAMED = 4     /* TENSOR: an input whose rows are computed as they are written */
 } mlf_rpc_flag_t;
 
 /* ---- replies -------------------------------------------------------------------------------- */
@@ -195,6 +196,7 @@ typedef struct {
   const mlf_rpc_config_t *config;
   mlf_frame_rx_t rx;
   size_t reply_size;  /* size of the last reply in tx; 0: none */
+  uint64_t row_ticks; /* of the rows of the input that is being streamed */
   uint32_t session;   /* the host's number of this session; 0: none since the start */
   uint32_t last_crc;  /* of the last request that was carried out */
   uint32_t dropped;   /* received data that is no request, saturating */

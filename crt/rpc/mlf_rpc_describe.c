@@ -63,6 +63,6 @@ int32_t mlf_rpc_do_tensor(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) 
     }
     mlf_rpc_put_u32(out, (uint32_t)tensor->shape[i]);
   }
-  mlf_rpc_put_name(out, 0, tensor->name);
+  mlf_rpc_put_name(out, mlf_rpc_is_streamed(request->model, tensor) ? MLF_RPC_STREAMED : 0, tensor->name);
   return MLF_OK;
 }

@@ -50,6 +50,18 @@ void mlf_rpc_forget_results(const mlf_rpc_request_t *request);
 /* Non-zero when all inputs are complete. */
 int mlf_rpc_all_written(const mlf_rpc_request_t *request);
 
+/* Ticks of the rows that were written for this run, which count no more; 0: its inputs are whole. */
+#if MLF_STREAMS
+uint64_t mlf_rpc_take_row_ticks(const mlf_rpc_request_t *request);
+#else
+#define mlf_rpc_take_row_ticks(request) ((void)(request), 0u)
+#endif
+
+/* Non-zero for the input whose rows are computed as they are written. */
+static inline int mlf_rpc_is_streamed(const mlf_model_t *model, const mlf_tensor_t *tensor) {
+  return MLF_STREAMS && model->stream != NULL && tensor == &model->inputs[model->stream->input];
+}
+
 /* NULL when there is no such direction or tensor. */
 const mlf_tensor_t *mlf_rpc_tensor_of(const mlf_rpc_request_t *request, uint8_t direction, uint8_t index);
 

@@ -84,6 +84,7 @@ int32_t mlf_rpc_do_advance(const mlf_rpc_request_t *request, mlf_rpc_out_t *out)
     uint64_t taken = 0;
     status = mlf_run_step(model, step, ticks, ctx, &taken);
     if (status == MLF_OK) {
+      taken += step == 0 ? mlf_rpc_take_row_ticks(request) : 0u;
       mlf_rpc_put_u64(out, taken);
       step++;
     }

@@ -64,6 +64,59 @@ static uint64_t ticks_now(const mlf_rpc_config_t *config) {
   return config->ticks != NULL ? config->ticks(config->ctx) : 0;
 }
 
+#if MLF_STREAMS
+uint64_t mlf_rpc_take_row_ticks(const mlf_rpc_request_t *request) {
+  const uint64_t ticks = request->rpc->row_ticks;
+  if (request->model->stream == NULL) {
+    return 0;
+  }
+  request->rpc->row_ticks = 0;
+  return ticks;
+}
+
+/* Bytes behind the `written` ones go into the next row, which is computed once it is complete. */
+static mlf_status_t take_bytes(const mlf_rpc_request_t *request, uint32_t *written, const uint8_t *data,
+                               size_t size) {
+  const mlf_model_t *model = request->model;
+  const uint32_t row_bytes = model->stream->row_bytes;
+  mlf_status_t status = *written == 0 ? mlf_begin(model) : MLF_OK;
+  if (*written == 0) {
+    request->rpc->row_ticks = 0;
+  }
+  while (size != 0 && status == MLF_OK) {
+    const uint32_t at = *written - model->stream->counters[0] * row_bytes;
+    const uint32_t now = size < row_bytes - at ? (uint32_t)size : row_bytes - at;
+    memcpy((uint8_t *)mlf_row(model) + at, data, now);
+    if (at + now == row_bytes) {
+      const uint64_t start = ticks_now(request->rpc->config);
+      status = mlf_rows_done(model, 1);
+      request->rpc->row_ticks += ticks_now(request->rpc->config) - start;
+    }
+    *written += now;
+    data += now;
+    size -= now;
+  }
+  *written = status == MLF_OK ? *written : 0u;
+  return status;
+}
+
+/* A piece of an input that is streamed: what came already is passed over. */
+static mlf_status_t write_rows(const mlf_rpc_request_t *request, uint32_t *written, uint32_t offset, size_t size) {
+  const uint32_t seen = *written - offset;
+  if (offset == 0 && size == 0) { /* the host begins anew */
+    *written = 0;
+  }
+  if (size <= seen) {
+    return MLF_OK;
+  }
+  mlf_rpc_forget_neighbours(request);
+  mlf_rpc_forget_results(request);
+  const mlf_status_t status = take_bytes(request, written, &request->body[5 + seen], size - seen);
+  mlf_rpc_check_guards(request);
+  return status;
+}
+#endif
+
 int32_t mlf_rpc_do_write(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
   const uint8_t index = request->body[0];
   const uint32_t offset = mlf_rpc_u32(&request->body[1]);
@@ -80,6 +133,15 @@ int32_t mlf_rpc_do_write(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
     mlf_rpc_put_u32(out, *written);
     return MLF_RPC_E_GAP;
   }
+#if MLF_STREAMS
+  if (mlf_rpc_is_streamed(request->model, tensor)) {
+    const mlf_status_t status = write_rows(request, written, offset, size);
+    if (status == MLF_OK) {
+      mlf_rpc_put_u32(out, *written);
+    }
+    return status;
+  }
+#endif
   if (size != 0) {
     mlf_rpc_forget_neighbours(request);
     *request->note &= request->model->inputs_kept == 0 ? 0xFFFFu & ~MLF_RPC_NOTE_OUTPUTS : 0xFFFFu;
@@ -116,7 +178,7 @@ int32_t mlf_rpc_do_run(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
     }
     done++;
   }
-  const uint64_t ticks = ticks_now(request->rpc->config) - start;
+  const uint64_t ticks = ticks_now(request->rpc->config) - start + mlf_rpc_take_row_ticks(request);
   mlf_rpc_check_guards(request);
   if (status == MLF_OK) {
     *request->note |= MLF_RPC_NOTE_OUTPUTS;
@@ -140,7 +202,8 @@ int32_t mlf_rpc_do_read(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
     return MLF_RPC_E_RANGE;
   }
   if (direction == MLF_RPC_OUTPUT ? (*request->note & MLF_RPC_NOTE_OUTPUTS) == 0
-                                  : request->written[index] != tensor->size_bytes) {
+                                  : request->written[index] != tensor->size_bytes ||
+                                        mlf_rpc_is_streamed(request->model, tensor)) {
     return MLF_E_STATE;
   }
   if (size != 0) {

@@ -6,17 +6,12 @@
 mlf_context_t mlf_context;
 
 #if MLF_SEQUENCES
-/* Marks of a sequence's steps: addresses from that of its code on, which has more bytes than steps. */
-static const uint8_t *first_mark(const mlf_model_t *model) {
-  return (const uint8_t *)(uintptr_t)model->sequence;
-}
-
 /* Not in mlf_run(), where it would take registers from the loop. */
 __attribute__((noinline)) static mlf_status_t run_sequence(const mlf_model_t *model) {
 #if MLF_WORKSPACE_SLOTS
   static const mlf_slot_t no_slots[1] = {MLF_SLOT_END};
 #endif
-  const uint8_t *const first = first_mark(model);
+  const uint8_t *const first = mlf_first_mark(model);
   mlf_status_t status = MLF_OK;
 
   if (!mlf_claim(first)) {
@@ -79,7 +74,7 @@ void *mlf_refuse(uint32_t size_bytes) {
 static int32_t index_of(const mlf_model_t *model, const void *step) {
 #if MLF_SEQUENCES
   if (!MLF_STEP_TABLES || model->sequence != NULL) {
-    const uintptr_t mark = (uintptr_t)step - (uintptr_t)first_mark(model);
+    const uintptr_t mark = (uintptr_t)step - (uintptr_t)mlf_first_mark(model);
     return mark < model->num_steps ? (int32_t)mark : -1;
   }
 #endif

@@ -18,6 +18,13 @@ typedef struct {
 
 extern mlf_context_t mlf_context;
 
+#if MLF_SEQUENCES
+/* Marks of a sequence's steps: addresses from that of its code on, which has more bytes than steps. */
+static inline const uint8_t *mlf_first_mark(const mlf_model_t *model) {
+  return (const uint8_t *)(uintptr_t)model->sequence;
+}
+#endif
+
 /* Take the executor for a run that begins with `step`; returns 0 when a model runs already.
  *
  * An interrupt handler that runs a model between the load and the store has ended, and has released the

@@ -14,7 +14,7 @@ from ccode import CORTEX_M4, CRT, SANITIZE, WARNINGS, call, compiler, sanitizing
 from mlf_sdk.wire.codes import STATUS_TEXT, Status
 
 INCLUDE = f"-I{CRT / 'include'}"
-SOURCES = [CRT / "src/mlf.c", CRT / "src/mlf_backend.c", CRT / "src/mlf_observe.c"]
+SOURCES = [CRT / f"src/{name}.c" for name in ("mlf", "mlf_backend", "mlf_observe", "mlf_stream")]
 OBJECTS = [f"{source.stem}.o" for source in SOURCES]
 TEST = CRT / "tests/test_executor.c"
 SWITCHES = [*((0, *modes) for modes in itertools.product((0, 1), repeat=3)), (1, 0, 1, 1), (1, 1, 1, 1)]
@@ -38,6 +38,23 @@ def test_under_sanitizers(
     said = re.fullmatch(r"(\d+) checks\n", call(tmp_path / "test"))
     assert said is not None
     assert int(said.group(1)) >= 300 + 10_000 * (slots + stack)
+
+
+@pytest.mark.parametrize("ways", ["-DMLF_SEQUENCES=1", "-DMLF_SEQUENCES=0"])
+@pytest.mark.parametrize("name", ["gcc", "clang"])
+def test_rows_under_sanitizers(name: str, ways: str, tmp_path: Path) -> None:
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", *SANITIZE, ways, INCLUDE]
+    call(sanitizing(name), *flags, CRT / "tests/test_stream.c", *SOURCES, "-o", "test", cwd=tmp_path)
+    said = re.fullmatch(r"(\d+) checks\n", call(tmp_path / "test"))
+    assert said is not None and int(said.group(1)) >= 300
+
+
+def test_without_streams_there_is_no_code_of_them(tmp_path: Path) -> None:
+    gcc = compiler("arm-none-eabi-gcc")
+    flags = ["-mcpu=cortex-m4", "-mthumb", "-Os", "-DMLF_STREAMS=0", INCLUDE]
+    call(gcc, *flags, "-c", CRT / "src/mlf_stream.c", cwd=tmp_path)
+    table = call(compiler("arm-none-eabi-size"), "mlf_stream.o", cwd=tmp_path)
+    assert table.splitlines()[1].split()[:3] == ["0", "0", "0"]
 
 
 @pytest.mark.parametrize("name", ["gcc", "clang", "arm-none-eabi-gcc"])
@@ -87,15 +104,19 @@ def test_public_headers_stand_alone(language: str, standard: str, tmp_path: Path
 
 
 def test_size_in_production(tmp_path: Path) -> None:
-    """At most 1 kB of code and 64 bytes of RAM outside the arena, with every workspace mode."""
+    """At most 1 kB of code and 64 bytes of RAM outside the arena, with every workspace mode; 640 B for rows."""
     gcc = compiler("arm-none-eabi-gcc")
     for slots, stack in itertools.product((0, 1), repeat=2):
-        call(gcc, *CORTEX_M4, *defines(0, 0, slots, stack), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+        whole = [*defines(0, 0, slots, stack), "-DMLF_STREAMS=0"]
+        call(gcc, *CORTEX_M4, *whole, INCLUDE, "-c", *SOURCES, cwd=tmp_path)
         table = call(compiler("arm-none-eabi-size"), *OBJECTS, cwd=tmp_path)
         rows = [list(map(int, line.split()[:3])) for line in table.splitlines()[1:]]
         text, data, bss = (sum(column) for column in zip(*rows, strict=True))
         assert 100 < text <= 1024
         assert 0 < data + bss <= 64
+    call(gcc, *CORTEX_M4, INCLUDE, "-c", CRT / "src/mlf_stream.c", cwd=tmp_path)
+    table = call(compiler("arm-none-eabi-size"), "mlf_stream.o", cwd=tmp_path)
+    assert 100 < int(table.splitlines()[1].split()[0]) <= 640
 
 
 LAYOUT = """\
@@ -156,7 +177,13 @@ def test_needs_nothing_from_a_library(tmp_path: Path) -> None:
     gcc = compiler("arm-none-eabi-gcc")
     call(gcc, *CORTEX_M4, "-ffreestanding", INCLUDE, "-c", *SOURCES, cwd=tmp_path)
     undefined = call(compiler("arm-none-eabi-nm"), "-u", *OBJECTS, cwd=tmp_path)
-    assert set(re.findall(r" U (\w+)", undefined)) <= {"mlf_context", "mlf_refuse", "memcpy", "memset"}
+    assert set(re.findall(r" U (\w+)", undefined)) <= {
+        "mlf_context",
+        "mlf_refuse",
+        "mlf_run",
+        "memcpy",
+        "memset",
+    }
 
 
 def test_stack_use(tmp_path: Path) -> None:

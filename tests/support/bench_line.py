@@ -36,7 +36,7 @@ def build_server(main: str, folder: Path, *, max_payload: int) -> Path:
     sources = [CRT / "tests" / main, *(CRT / name for name in _SERVER)]
     if main == "rpc_host.c":
         sources.append(CRT / "tests/fake_models.c")
-    flags = ["-std=c99", "-O2", f"-DMLF_RPC_MAX_PAYLOAD={max_payload}"]
+    flags = ["-std=c99", "-O2", f"-DMLF_RPC_MAX_PAYLOAD={max_payload}", "-DMLF_STREAMS=0"]
     flags += [f"-I{CRT / 'include'}", f"-I{CRT / 'rpc'}"]
     command = [shutil.which("cc") or "cc", *flags, *map(str, sources), "-o", str(program)]
     subprocess.run(command, check=True, timeout=120, capture_output=True)
@@ -123,7 +123,14 @@ def server_size(cpu: str = "cortex-m4", max_payload: int = 512) -> dict[str, int
         raise RuntimeError("arm-none-eabi-gcc is not installed")
     probe = '#include "mlf_rpc.h"\nmlf_rpc_t rpc;\n'
     with tempfile.TemporaryDirectory() as folder:
-        flags = [f"-mcpu={cpu}", "-mthumb", "-Os", "-ffreestanding", f"-DMLF_RPC_MAX_PAYLOAD={max_payload}"]
+        flags = [
+            f"-mcpu={cpu}",
+            "-mthumb",
+            "-Os",
+            "-ffreestanding",
+            f"-DMLF_RPC_MAX_PAYLOAD={max_payload}",
+            "-DMLF_STREAMS=0",
+        ]
         flags += [f"-I{CRT / 'include'}", f"-I{CRT / 'rpc'}"]
         Path(folder, "probe.c").write_text(probe, encoding="utf-8")
         sources = [*(str(CRT / name) for name in _SERVER), "probe.c"]

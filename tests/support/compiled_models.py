@@ -7,11 +7,12 @@ import ctypes
 import hashlib
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from ccode import WARNINGS
 from mlf_sdk.errors import FaultCollector
@@ -46,12 +47,49 @@ def overlapped(call: Any, used: list[Array], given: int, output: int, distance: 
     return memory[GUARD : GUARD + y.size].tobytes()
 
 
+def pointers_to(used: list[Array]) -> list[ctypes.c_void_p]:
+    """Addresses behind the guards of arrays."""
+    return [ctypes.c_void_p(m.ctypes.data + GUARD) for m in used]
+
+
 def writes_the_end(call: Any, used: list[Array]) -> bool:
     """True where a kernel writes the last byte of its workspace, the last of ``used``."""
     own = [m.copy() for m in used]
     own[-1][:] = 0x5A
     call(*(ctypes.c_void_p(m.ctypes.data + GUARD) for m in own))
     return bool(own[-1][END] != 0x5A)
+
+
+class NoRoomError(Exception):
+    """The ring of a streamed input has no room for the next row."""
+
+
+def stream_rows(call: Callable[[], None], stream: Mapping[str, int], workspace: Array, data: bytes) -> None:
+    """Call a kernel with the rows of its input, as many at once as a ring takes, or fewer.
+
+    Args:
+        call: the kernel on its arguments.
+        workspace: of the kernel.
+
+    Raises:
+        NoRoomError: a row is due that does not fit.
+    """
+    workspace[: stream["counter_bytes"]] = 0
+    counters, size, ring = workspace[:8].view(np.uint32), stream["row_bytes"], stream["ring_offset_bytes"]
+    random = np.random.default_rng(len(data))
+    while counters[0] < stream["rows"]:
+        held = int(counters[0] - counters[1])
+        free = min(stream["ring_rows"] - held, stream["rows"] - int(counters[0]))
+        if free < 1:
+            raise NoRoomError
+        end = ring + stream["ring_rows"] * size
+        workspace[ring + held * size : end] = 0xEE
+        at, count = int(counters[0]) * size, int(random.integers(1, free + 1))
+        rows = np.frombuffer(data[at : at + count * size], np.uint8)
+        workspace[ring + held * size : ring + held * size + rows.size] = rows
+        counters[0] += count
+        call()
+        assert counters[1] <= counters[0] and counters[0] - counters[1] <= stream["ring_rows"]
 
 
 class KernelRunner:
@@ -133,8 +171,12 @@ class KernelRunner:
             if facts.get("workspace_bytes"):
                 used.append(self._guarded(facts["workspace_bytes"]))
             call = getattr(self.library, node["attrs"]["func_name"])
-            call(*(ctypes.c_void_p(m.ctypes.data + GUARD) for m in used))
-            if self.exact and facts.get("workspace_bytes") and used[-1][END] == 0xA5:
+            if stream := facts.get("stream"):
+                data = inputs[stream["input"]].tobytes()
+                stream_rows(lambda c=call, u=used: c(*pointers_to(u)), stream, used[-1][GUARD:-GUARD], data)
+            else:
+                call(*pointers_to(used))
+            if self.exact and not stream and facts.get("workspace_bytes") and used[-1][END] == 0xA5:
                 assert writes_the_end(call, used), (node["name"], "the end of its workspace is not used")
             for m in used:
                 assert (m[:GUARD] == 0xA5).all() and (m[-GUARD:] == 0xA5).all(), node["name"]
@@ -174,6 +216,8 @@ class PlannedRunner:
         """Bytes of the outputs of one run."""
         model = self.layout.model
         for tensor, data in zip(model.inputs, inputs, strict=True):
+            if tensor == model.streamed:
+                continue
             self._memory(tensor)[:] = np.frombuffer(data.tobytes(), np.uint8)
         for step in self.layout.steps:
             addresses = [self._memory(tensor).ctypes.data for tensor in step.arguments]
@@ -181,5 +225,15 @@ class PlannedRunner:
                 addresses.append(
                     self.arena.ctypes.data + self.layout.plan.workspace_offsets[step.index][slot]
                 )
-            getattr(self.library, step.symbol)(*map(ctypes.c_void_p, addresses))
+            function = getattr(self.library, step.symbol)
+            if step.stream is None:
+                function(*map(ctypes.c_void_p, addresses))
+                continue
+            at, size = self.layout.plan.workspace_offsets[step.index][0], step.workspaces[0].size_bytes
+            stream_rows(
+                lambda f=function, a=addresses: f(*map(ctypes.c_void_p, a)),
+                asdict(step.stream),
+                self.arena[at : at + size],
+                inputs[step.stream.input].tobytes(),
+            )
         return [self._memory(tensor).tobytes() for tensor in model.outputs]

@@ -23,6 +23,7 @@ from rpc_models import SUM, X, Y
 from rpc_vectors import VECTORS, text_of
 
 INCLUDES = [f"-I{CRT / 'include'}", f"-I{CRT / 'rpc'}"]
+WHOLE = "-DMLF_STREAMS=0"  # fakes stand for the executor
 SERVER = [CRT / "src/mlf_crc32.c", *sorted((CRT / "rpc").glob("*.c"))]
 FLOATS = np.linspace(-3, 3, 130, dtype=np.float32)
 
@@ -48,22 +49,30 @@ def test_options_out_of_range_do_not_compile(define: str) -> None:
     assert "must be" in done.stderr
 
 
-def test_size_on_the_smallest_core(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("streams", "most"), [(0, 3500), (1, 3900)])
+def test_size_on_the_smallest_core(streams: int, most: int, tmp_path: Path) -> None:
     gcc = compiler("arm-none-eabi-gcc")
-    flags = ["-mcpu=cortex-m0", "-mthumb", "-Os", "-ffreestanding", "-DMLF_RPC_MAX_PAYLOAD=128"]
+    flags = [
+        f"-DMLF_STREAMS={streams}",
+        "-mcpu=cortex-m0",
+        "-mthumb",
+        "-Os",
+        "-ffreestanding",
+        "-DMLF_RPC_MAX_PAYLOAD=128",
+    ]
     call(gcc, *WARNINGS, *flags, *INCLUDES, "-c", *SERVER, cwd=tmp_path)
     objects = [tmp_path / f"{source.stem}.o" for source in SERVER]
     sizes = call("arm-none-eabi-size", *objects).splitlines()[1:]
     text = sum(int(line.split()[0]) for line in sizes)
     ram = sum(int(line.split()[1]) + int(line.split()[2]) for line in sizes)
-    assert text < 3500
+    assert most - 400 < text < most
     assert ram == 0  # all memory is the caller's
     symbols = call("arm-none-eabi-nm", "-u", *objects)
     outside = {line.split()[-1] for line in symbols.splitlines() if " U " in line}
     allowed = {"memcpy", "memset", "mlf_run", "mlf_failed_step", "mlf_input", "mlf_output"}
     defined = call("arm-none-eabi-nm", "--defined-only", *objects).splitlines()
     inside = {line.split()[-1] for line in defined if line}
-    assert outside - inside <= allowed
+    assert outside - inside <= allowed | ({"mlf_begin", "mlf_row", "mlf_rows_done"} if streams else set())
 
 
 @pytest.mark.parametrize(
@@ -72,7 +81,7 @@ def test_size_on_the_smallest_core(tmp_path: Path) -> None:
 )
 def test_the_c_tests(name: str, payload: int, trace: int, observe: int, tmp_path: Path) -> None:
     sources = [*SERVER, CRT / "tests/test_rpc.c", CRT / "tests/fake_models.c"]
-    defines = [f"-DMLF_RPC_MAX_PAYLOAD={payload}", f"-DMLF_TRACE={trace}", f"-DMLF_OBSERVE={observe}"]
+    defines = [f"-DMLF_RPC_MAX_PAYLOAD={payload}", f"-DMLF_TRACE={trace}", f"-DMLF_OBSERVE={observe}", WHOLE]
     program = tmp_path / "test_rpc"
     call(sanitizing(name), *WARNINGS, *SANITIZE, *defines, *INCLUDES, *sources, "-o", program)
     arguments: list[Path] = []
@@ -90,7 +99,7 @@ def test_the_c_test_notices_a_wrong_vector(tmp_path: Path) -> None:
     program, file = tmp_path / "test_rpc", tmp_path / "vectors.txt"
     file.write_text(text_of(vectors), encoding="utf-8")
     sources = [*SERVER, CRT / "tests/test_rpc.c", CRT / "tests/fake_models.c"]
-    call(compiler("cc"), "-DMLF_OBSERVE=1", *INCLUDES, *sources, "-o", program)
+    call(compiler("cc"), "-DMLF_OBSERVE=1", WHOLE, *INCLUDES, *sources, "-o", program)
     done = subprocess.run([str(program), str(file)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "vector" in done.stderr
@@ -111,7 +120,7 @@ def test_the_frame_tests(name: str, tmp_path: Path) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("rpc_host") / "rpc_host"
     sources = [*SERVER, CRT / "tests/rpc_host.c", CRT / "tests/fake_models.c"]
-    call(sanitizing("cc"), *WARNINGS, *SANITIZE, "-DMLF_TRACE=1", *INCLUDES, *sources, "-o", program)
+    call(sanitizing("cc"), *WARNINGS, *SANITIZE, "-DMLF_TRACE=1", WHOLE, *INCLUDES, *sources, "-o", program)
     return program
 
 

@@ -75,6 +75,15 @@ extern "C" {
 #define MLF_WORKSPACE_HEAP 0
 #endif
 
+/* Models whose input comes row by row. 1 (default): compiled in. 0 saves code in an image that has none. */
+#ifndef MLF_STREAMS
+#define MLF_STREAMS 1
+#endif
+
+#if MLF_STREAMS != 0 && MLF_STREAMS != 1
+#error "MLF_STREAMS must be 0 or 1"
+#endif
+
 /* Ways to run a model. STEP_TABLES: steps in a table. SEQUENCES: a generated function that calls them. 1
  * (default): compiled in. 0 saves code in an image in which no model is run that way. */
 #ifndef MLF_STEP_TABLES
@@ -96,7 +105,8 @@ typedef enum {
   MLF_E_KERNEL = -1,    /* a kernel returned non-zero; mlf_failed_step() gives the step */
   MLF_E_WORKSPACE = -2, /* a kernel asked for more workspace than the plan reserves for it */
   MLF_E_ARGUMENT = -3,  /* an argument is out of range or missing */
-  MLF_E_STATE = -4,     /* RPC server: inputs are not completely written, or outputs are not valid */
+  MLF_E_STATE = -4,     /* rows of a streamed input in the wrong order; RPC server: inputs are not completely
+                         * written, or outputs are not valid */
   MLF_E_BUSY = -5       /* a model runs already; nothing was changed */
 } mlf_status_t;
 
@@ -113,7 +123,8 @@ typedef enum { MLF_INT = 0, MLF_UINT = 1, MLF_FLOAT = 2, MLF_HANDLE = 3, MLF_BFL
 
 typedef struct {
   const char *name;     /* name in the archive, UTF-8 */
-  void *data;           /* in the arena; an output that is a constant lies in the parameters: read only */
+  void *data;           /* in the arena; an output that is a constant lies in the parameters: read only; NULL: of
+                         * an input whose rows come one after the other */
   const int64_t *shape; /* ndim extents */
   uint32_t size_bytes;
   uint8_t ndim;
@@ -165,6 +176,26 @@ typedef struct {
   uint16_t number; /* index of the step in the archive, which may have another order */
 } mlf_observed_t;
 
+/* An input whose rows come one after the other: the first step computes what they allow, and keeps no more of them
+ * than a few. */
+typedef struct {
+  uint32_t *counters; /* in the workspace of that step: rows that came, the first one that the ring holds, ... */
+  uint8_t *ring;      /* rows that are still needed, one behind the other from its start on */
+  void (*compute)(void); /* calls that step; it goes on from where it ended */
+  uint8_t *phase;        /* mlf_stream_phase_t, 0 at reset */
+  uint32_t rows;         /* of the whole input */
+  uint32_t row_bytes;
+  uint32_t ring_rows;
+  uint32_t counter_bytes; /* set to 0 before the first row */
+  uint8_t input;          /* its index */
+} mlf_stream_t;
+
+typedef enum {
+  MLF_STREAM_IDLE = 0, /* no inference was begun */
+  MLF_STREAM_OPEN = 1, /* rows come */
+  MLF_STREAM_FULL = 2  /* all rows came, and the other steps are to be run */
+} mlf_stream_phase_t;
+
 /* Bytes of a guard: memory before or behind a region of the model that belongs to nothing. Whoever checks a model
  * writes its guards before a run and compares them after it. */
 #define MLF_GUARD_BYTES 16u
@@ -189,6 +220,7 @@ typedef struct {
   uint8_t *const *guards;         /* num_guards: before and behind arena, states, parameters in RAM; NULL: none */
   uint16_t num_guards;
   mlf_sequence_t sequence; /* NULL: its steps are in the table (always with MLF_OBSERVE) */
+  const mlf_stream_t *stream; /* NULL: all inputs are there as a whole */
 } mlf_model_t;
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -197,7 +229,8 @@ typedef struct {
  * written (each time, unless model->inputs_kept).
  * Returns MLF_OK; MLF_E_BUSY when a model runs already: nothing was changed; MLF_E_KERNEL or
  * MLF_E_WORKSPACE: the outputs are not valid, and mlf_failed_step() gives the step. A thread that is
- * deleted in the middle of a run leaves the executor busy until reset. */
+ * deleted in the middle of a run leaves the executor busy until reset. A model with a stream whose rows did not
+ * all come fails at step 0: use mlf_finish(). */
 MLF_WARN_UNUSED mlf_status_t mlf_run(const mlf_model_t *model);
 
 /* Index of the step of `model` that runs right now, or -1: for fault handlers. It is -1 before, between
@@ -242,6 +275,50 @@ static inline int32_t mlf_quantise(float value, float scale, int32_t zero_point,
 static inline float mlf_dequantise(int32_t stored, float scale, int32_t zero_point) {
   return scale * (float)(stored - zero_point);
 }
+
+/* ---- an input that comes row by row (MLF_STREAMS) ------------------------------------------- */
+
+#if MLF_STREAMS
+/* A model that was compiled with --stream takes the rows of its input as they come: no whole image is needed.
+ *
+ *     mlf_begin(&model);
+ *     while ((row = mlf_row(&model)) != NULL) {
+ *       camera_read_line(row);
+ *       mlf_rows_done(&model, 1);
+ *     }
+ *     status = mlf_finish(&model);
+ *
+ * Between mlf_begin() and mlf_finish() the arena belongs to the model: no other one that shares it may run. `model`
+ * must not be NULL; of one without a stream each function returns MLF_E_STATE, NULL or 0. Functions of one model
+ * are called from one context at a time; MLF_E_BUSY as of mlf_run(). What returns an error has changed nothing. */
+
+/* Begin an inference; one that was begun and not finished is dropped. */
+MLF_WARN_UNUSED mlf_status_t mlf_begin(const mlf_model_t *model);
+
+/* Address of the next row, for the caller or DMA to write model->stream->row_bytes bytes to. It stays until
+ * mlf_rows_done(). NULL: none is due. */
+void *mlf_row(const mlf_model_t *model);
+
+/* Number of rows that can be written from that address on, one behind the other: at least 1 while rows are due. */
+uint32_t mlf_rows_free(const mlf_model_t *model);
+
+/* `count` rows are written: compute what they allow. MLF_E_ARGUMENT: 0, or more than mlf_rows_free(). MLF_E_STATE: no
+ * row is due. */
+MLF_WARN_UNUSED mlf_status_t mlf_rows_done(const mlf_model_t *model, uint32_t count);
+
+/* Run the other steps, after which the outputs are valid; returns what mlf_run() does. MLF_E_STATE: rows are still
+ * due, and may come. */
+MLF_WARN_UNUSED mlf_status_t mlf_finish(const mlf_model_t *model);
+
+/* Copy the next `count` rows from memory of the caller. MLF_E_ARGUMENT: fewer are due, and none was taken. */
+MLF_WARN_UNUSED mlf_status_t mlf_feed(const mlf_model_t *model, const void *rows, uint32_t count);
+
+/* Run the model on a whole input in memory of the caller, which stays as it is: begin, feed and finish. */
+MLF_WARN_UNUSED mlf_status_t mlf_run_rows(const mlf_model_t *model, const void *input);
+
+/* For generated code: 0 when all rows came, which then counts no more. */
+int32_t mlf_stream_take(const mlf_stream_t *stream);
+#endif
 
 /* ---- one step at a time (MLF_OBSERVE) ------------------------------------------------------- */
 

@@ -75,6 +75,12 @@ def plan_bundle(model: Model, *, keep_inputs: bool = False) -> BundlePlan:
             where=f"model {model.name}",
             hint="Convert it to an archive (--to mlf).",
         )
+    if model.stream is not None:
+        raise InputError(
+            "its input comes row by row, and that of a bundle is there as a whole",
+            where=f"model {model.name}",
+            hint="Leave out --stream.",
+        )
     aligned = dataclasses.replace(model, alignment=max(ALIGNMENT, model.alignment))
     layout = lay_out(aligned, keep_inputs=keep_inputs)
     placeholders = tuple(_placeholders(layout))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from mlf_sdk.codegen.link import Linkage
 from mlf_sdk.codegen.regions import Region, apart_regions, regions_of, tensor_symbol, workspace_symbol
 from mlf_sdk.codegen.tensortext import c_type, positions, quantisation_text, type_text
@@ -90,6 +92,7 @@ class ModelView:
             "params_bytes": self.layout.params_bytes,
             "params_symbol": self.params_symbol,
             "inputs_kept": self.layout.inputs_kept,
+            "stream": self._stream(),
             "inputs": inputs,
             "outputs": outputs,
             "positions": positions(self.c_name, "input", inputs) + positions(self.c_name, "output", outputs),
@@ -109,6 +112,8 @@ class ModelView:
     def address(self, tensor: int) -> str:
         """C expression of a tensor's address."""
         root = self.model.root(tensor)
+        if tensor == self.model.streamed:
+            return "NULL"
         if root.kind is TensorKind.CONSTANT:
             return f"{self.params_symbol} + {self.layout.offset(tensor)}"
         if not self.layout.shared:
@@ -128,6 +133,15 @@ class ModelView:
             return self._apart(workspace_symbol(self.c_name, step.index, slot))
         offset = self.layout.plan.workspace_offsets[step.index][slot]
         return f"{self.linkage.arena_symbol} + {self.linkage.guard_bytes + offset}"
+
+    def _stream(self) -> Values | None:
+        """The input that comes row by row."""
+        stream = self.model.stream
+        if stream is None:
+            return None
+        step = self.model.steps[0]
+        base = self.workspace(step, step.workspaces[0].slot)
+        return {**asdict(stream), "counters": base, "ring": f"{base} + {stream.ring_offset_bytes}"}
 
     def _reset(self, state: Tensor) -> Values:
         """Address of a state, and its initial bytes: rows, or one byte that all of them are equal to."""

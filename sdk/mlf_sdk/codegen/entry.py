@@ -85,6 +85,7 @@ class _EntryView(ModelView):
             "result": step.abi.result,
             "adapter": self.adapter(step),
             "comment": c_comment(step.name),
+            "streamed": step.stream is not None,
             "stack_bytes": align_up(stack_bytes),
             "stack_address": self.workspace(step, step.stack_slot) if stack_bytes else "NULL",
             **passed_values(step, self._pointer),

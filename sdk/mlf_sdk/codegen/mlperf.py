@@ -100,6 +100,10 @@ class _View:
         return InputError(what, where=f"model {self.model.name}, --id {self.id}", hint=hint)
 
     def _check(self) -> None:
+        if self.model.stream is not None:
+            raise self._refuse(
+                "the input comes row by row, and the benchmark sends it as a whole", "Leave out --stream."
+            )
         self._check_types()
         found = self.benchmark
         if found is None:

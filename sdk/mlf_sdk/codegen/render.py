@@ -191,6 +191,7 @@ class _Renderer:
             "uses_sequences": any(m["sequence"] for m in models),
             "uses_slots": any(s.allocated for s in steps),
             "uses_stack": any(s.workspace_stack_bytes for s in steps),
+            "uses_streams": any(step.stream is not None for step in steps),
             "definitions": self.platform.definitions,
             "runtime_sources": runtime,
             "small_sources": [p for p in runtime if p.startswith(("crt/platform/", "crt/baremetal/"))],

@@ -339,8 +339,10 @@ class Fused(Operator):
         operators: in the graph's order.
         lines: rows of its output that each operator makes at once; empty: one.
         scratch_bytes: that kernels of rows may take where they can take less.
+        streamed: those of its inputs whose rows come one after the other, without a whole tensor.
     """
 
     operators: tuple[Operator, ...]
     lines: tuple[int, ...] = ()
     scratch_bytes: int = SCRATCH_BYTES
+    streamed: tuple[int, ...] = ()

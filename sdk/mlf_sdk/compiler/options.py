@@ -89,6 +89,7 @@ class CompileOptions:
         kernels: value of `Kernels`.
         asm: value of `Asm`.
         max_arena: most bytes of the arena; 0: as many as the model takes.
+        stream: the input comes row by row.
     """
 
     core: str = GENERIC
@@ -101,6 +102,7 @@ class CompileOptions:
     kernels: str = Kernels.AUTO.value
     asm: str = Asm.INLINE.value
     max_arena: int = 0
+    stream: bool = False
 
     @property
     def generation(self) -> Generation:
@@ -110,7 +112,7 @@ class CompileOptions:
     def texts(self) -> dict[str, str]:
         """Options by name, as an archive keeps them: some only where they are not the usual ones."""
         found = {one.name: str(getattr(self, one.name)) for one in fields(self)}
-        usual = {"custom": "", "tuned": "", "asm": Asm.INLINE.value, "max_arena": "0"}
+        usual = {"custom": "", "tuned": "", "asm": Asm.INLINE.value, "max_arena": "0", "stream": "False"}
         return {name: text for name, text in found.items() if text != usual.get(name)}
 
     @classmethod
@@ -121,6 +123,7 @@ class CompileOptions:
         for name in ("batch", "max_arena"):
             if str(found.get(name, "")).isdecimal():
                 found[name] = int(found[name])
+        found["stream"] = found.get("stream") == "True"
         return cls(**found)
 
 

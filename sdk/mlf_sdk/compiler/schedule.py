@@ -18,9 +18,14 @@ from mlf_sdk.resources import imported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Goal and core that decide between kernels of one operator."""
+    """Goal and core that decide between kernels of one operator.
+
+    Attributes:
+        stream: the input comes row by row.
+    """
 
     goal: Goal = Goal.BALANCED
+    stream: bool = False
     core: Core = field(default_factory=lambda: core_named(GENERIC))
 
 
@@ -191,23 +196,37 @@ def _made(subject: tuple[Any, ...], places: Iterable[str]) -> Iterator[Kernel]:
 
 
 def with_regions(graph: Graph, choice: Choice) -> Graph:
-    """The graph with the layers fused that the goal wants to hand rows on to each other."""
-    if choice.goal is not Goal.RAM:
-        return graph
-    from mlf_sdk.compiler.rows.choose import least_ram
+    """The graph with the layers fused that the goal or the input wants to hand rows on to each other.
 
-    return least_ram(graph, lambda part, one: candidates(part, one, choice))
+    Raises:
+        InputError: the input is to be streamed and can't be.
+    """
+    if choice.goal is not Goal.RAM and not choice.stream:
+        return graph
+    from mlf_sdk.compiler.rows.choose import least_ram, streamed
+
+    def kernels(part: Graph, one: Operator) -> Iterator[Kernel]:
+        return candidates(part, one, choice)
+
+    return (
+        streamed(graph, kernels, least=choice.goal is Goal.RAM)
+        if choice.stream
+        else least_ram(graph, kernels)
+    )
 
 
 def graphs_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Graph]:
     """Graphs with regions that may take some RAM, those first that take the fewest instructions, by estimate.
 
     The one of least RAM is the last, whether it fits or not.
-    """
-    from mlf_sdk.compiler.rows.choose import row_choices
 
-    choices = row_choices(graph, lambda part, one: candidates(part, one, choice))
-    return choices.within(most_bytes)
+    Raises:
+        InputError: the input is to be streamed and can't be.
+    """
+    from mlf_sdk.compiler.rows.choose import row_choices, streamed_choices
+
+    found = streamed_choices if choice.stream else row_choices
+    return found(graph, lambda part, one: candidates(part, one, choice)).within(most_bytes)
 
 
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:

@@ -196,7 +196,7 @@ def choice_of(options: CompileOptions) -> Choice:
     """Options that decide between kernels."""
     from mlf_sdk.compiler.schedule import Choice
 
-    return Choice(goal=Goal(options.goal), core=core_named(options.core))
+    return Choice(goal=Goal(options.goal), stream=options.stream, core=core_named(options.core))
 
 
 def _custom_files(options: CompileOptions) -> list[Path]:

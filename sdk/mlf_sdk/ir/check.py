@@ -65,6 +65,7 @@ def _problems(model: Model) -> Iterator[_Problem]:
         yield from _overlap_problems(step, place)
         yield from _abi_problems(model, step, f"{place}.abi")
         yield from _write_problems(model, step, place)
+        yield from _stream_problems(model, step, f"{place}.stream")
     yield from _unit_problems(model)
 
 
@@ -152,6 +153,34 @@ def _step_problems(step: Step, place: str) -> Iterator[_Problem]:
         yield f"{place}.layer", "a negative number"
     if any(position not in range(len(step.arguments)) for position in step.escaping_args):
         yield f"{place}.escaping_args", f"arguments {list(step.escaping_args)} of {len(step.arguments)}"
+
+
+def _stream_problems(model: Model, step: Step, place: str) -> Iterator[_Problem]:
+    """Check an input that comes row by row: whole rows, a ring in the workspace, no other use of it."""
+    stream = step.stream
+    if stream is None:
+        return
+    if step.index or [w.slot for w in step.workspaces] != [0]:
+        yield place, "is of the first step alone, which has one workspace"
+    elif stream.input not in range(len(model.inputs)):
+        yield f"{place}.input", f"there is no input {stream.input}"
+    else:
+        tensor = model.tensors[model.inputs[stream.input]]
+        used = {model.root(i).id for one in model.steps for i in one.arguments} | {
+            model.root(i).id for i in model.outputs
+        }
+        if tensor.id in used or tensor.alias_of is not None:
+            yield f"{place}.input", f"{tensor.name[:80]!r} is used as a whole, too"
+        if stream.rows < 1 or stream.row_bytes < 1 or stream.rows * stream.row_bytes != tensor.size_bytes:
+            yield place, f"{stream.rows} rows of {stream.row_bytes} bytes are not {tensor.size_bytes}"
+        end = stream.ring_offset_bytes + stream.ring_rows * stream.row_bytes
+        if (
+            not 1 <= stream.ring_rows <= stream.rows + 3
+            or not 12 <= stream.counter_bytes <= stream.ring_offset_bytes
+            or end > step.workspaces[0].size_bytes
+            or (stream.counter_bytes | stream.ring_offset_bytes) % 4
+        ):
+            yield place, "its ring and counters do not lie in the workspace"
 
 
 def _overlap_problems(step: Step, place: str) -> Iterator[_Problem]:

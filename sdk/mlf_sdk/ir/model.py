@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from mlf_sdk.ir.check import check_model
-from mlf_sdk.ir.step import Overlap, Span, Step, Workspace
+from mlf_sdk.ir.step import Overlap, Span, Step, Stream, Workspace
 from mlf_sdk.ir.tensor import Quantisation, Tensor, TensorKind
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Quantisation",
     "Span",
     "Step",
+    "Stream",
     "Tensor",
     "TensorKind",
     "UnitKind",
@@ -185,6 +186,16 @@ class Model:
             offset += found.offset_bytes
             found = self.tensors[found.alias_of]
         return offset
+
+    @property
+    def stream(self) -> Stream | None:
+        """The input that comes row by row; None: all of them are there as a whole."""
+        return self.steps[0].stream if self.steps else None
+
+    @property
+    def streamed(self) -> int | None:
+        """The tensor of that input, which has no memory of its own."""
+        return None if self.stream is None else self.inputs[self.stream.input]
 
     @property
     def states(self) -> tuple[Tensor, ...]:

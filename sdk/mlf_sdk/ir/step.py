@@ -44,6 +44,28 @@ class Overlap(msgspec.Struct, frozen=True, kw_only=True):
     distance_bytes: int
 
 
+class Stream(msgspec.Struct, frozen=True, kw_only=True):
+    """Input whose rows a step takes one after the other out of a ring in its one workspace.
+
+    The first word of the workspace is the number of rows that came, the second one that of the first row
+    which the ring still holds. A call runs as far as the rows allow, and the next one goes on from there.
+
+    Attributes:
+        input: position among the inputs of the model.
+        rows, row_bytes: of the whole input.
+        ring_rows: rows that the ring holds.
+        ring_offset_bytes: place of the ring in the workspace.
+        counter_bytes: of the workspace from its start on, which are 0 before the first row.
+    """
+
+    input: int
+    rows: int
+    row_bytes: int
+    ring_rows: int
+    ring_offset_bytes: int
+    counter_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """Operator of the source model that a step computes.
@@ -91,6 +113,7 @@ class Step:
             other step changes places with it.
         opaque_reason: reason why nothing is known about its phases; empty when its code was looked into.
         layer: operator of the source model that it computes; None when the file does not state it.
+        stream: input of the model that comes row by row, of the first step alone; None: there is none.
     """
 
     index: int
@@ -111,6 +134,7 @@ class Step:
     persistent_globals: tuple[str, ...] = ()
     opaque_reason: str = "its format says nothing about its code"
     layer: Layer | None = None
+    stream: Stream | None = None
 
     @property
     def arguments(self) -> tuple[int, ...]:

@@ -8,9 +8,9 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,44 @@ class WindowCount:
         """Calls of this function."""
         return self.tallies[function].calls if function in self.tallies else 0
 
+    def __add__(self, other: WindowCount) -> WindowCount:
+        """This pass, with all that another one counted."""
+        tallies, executed = dict(self.tallies), dict(self.executed)
+        for name, tally in other.tallies.items():
+            mine = tallies.get(name, Tally(instructions=0, calls=0))
+            tallies[name] = Tally(
+                instructions=mine.instructions + tally.instructions, calls=mine.calls + tally.calls
+            )
+        for address, count in other.executed.items():
+            executed[address] = executed.get(address, 0) + count
+        return replace(
+            self,
+            total=self.total + other.total,
+            outside=self.outside + other.outside,
+            tallies=tallies,
+            executed=executed,
+        )
+
+
+def with_rows(passes: Iterable[WindowCount], rows: str, run: str) -> tuple[WindowCount, ...]:
+    """Passes without those of rows, which are added to the run behind them and to its first step.
+
+    Args:
+        rows, run: names of the windows.
+    """
+    found: list[WindowCount] = []
+    pending: WindowCount | None = None
+    is_first = True
+    for one in passes:
+        if one.name == rows:
+            pending = one if pending is None else pending + one
+            continue
+        counts = pending is not None and (is_first or one.name == run)
+        found.append(one + pending if counts and pending is not None else one)
+        is_first = one.name == run
+        pending = None if one.name == run else pending
+    return tuple(found)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
@@ -112,12 +150,12 @@ class Counter:
     arguments: tuple[str, ...]
     out: Path
 
-    def passes(self, name: str) -> tuple[WindowCount, ...]:
-        """Passes through a window that ended so far; each is written when it ends, however QEMU does."""
+    def passes(self, *names: str) -> tuple[WindowCount, ...]:
+        """Passes through windows that ended so far; each is written when it ends, however QEMU does."""
         return tuple(
             _window_count(self.image, line)
             for line in self._lines()
-            if line.get("window") == name and "total" in line
+            if line.get("window") in names and "total" in line
         )
 
     def _lines(self) -> list[dict[str, Any]]:

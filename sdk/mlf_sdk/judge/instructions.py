@@ -67,7 +67,7 @@ def counting(target: Target, elf: Path, plugins: Path) -> Iterator[Counting]:
         return
     from mlf_sdk.analysis.elf.image import read_image
     from mlf_sdk.judge.counting import build_plugin, counter, missing_plugin_support
-    from mlf_sdk.judge.windows import function_window, handlers
+    from mlf_sdk.judge.windows import function_window, handlers, row_windows
 
     known = ByClock(hz=counter_hz(target.board))
     if missing_plugin_support(target.board):
@@ -79,7 +79,7 @@ def counting(target: Target, elf: Path, plugins: Path) -> Iterator[Counting]:
     except LookupError:
         yield known
         return
-    with counter(image, (window,), plugin=build_plugin(plugins)) as one:
+    with counter(image, (window, *row_windows(image)), plugin=build_plugin(plugins)) as one:
         yield ByPlugin(counter=one, interrupts=handlers(image), arguments=one.arguments)
 
 
@@ -93,7 +93,11 @@ class ByPlugin:
 
     def of(self, done: Execution) -> InstructionCount:
         """See `Counting`; raises ToolError where QEMU did not count each run."""
-        runs = [one.total - one.instructions(*self.interrupts) for one in self.counter.passes(RUN)]
+        from mlf_sdk.judge.counting import with_rows
+        from mlf_sdk.judge.windows import ROWS
+
+        passes = with_rows(self.counter.passes(RUN, ROWS), ROWS, RUN)
+        runs = [one.total - one.instructions(*self.interrupts) for one in passes]
         if len(runs) < done.count:
             raise ToolError(f"QEMU's plugin counted {len(runs)} of {done.count} inferences")
         of_batch = runs[: done.count]

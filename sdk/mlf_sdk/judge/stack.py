@@ -26,7 +26,7 @@ _VECTORS = "mlf_vectors"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStack:
-    """The deepest stack of ``mlf_run`` with one model."""
+    """The deepest stack of ``mlf_run`` with one model, or of ``mlf_rows_done`` where that is deeper."""
 
     model: str
     depth: Depth
@@ -69,10 +69,13 @@ def call_graph(lock: Lock, code: MachineCode) -> CallGraph:
 
     steps = {}
     for model in lock.models:
-        for table in ("model", "steps", "kernels"):  # a model without a table names its sequence
-            symbol = code.image.find(f"{model.c_name}_{table}")
-            if symbol is not None and not symbol.is_function:
-                steps[model.name] = (symbol.address, symbol.end)
+        found = {
+            table: (symbol.address, symbol.end)
+            for table in ("model", "steps", "kernels", "stream")  # a model without a table names its sequence
+            if (symbol := code.image.find(f"{model.c_name}_{table}")) is not None and not symbol.is_function
+        }
+        tables = [found[name] for name in ("kernels", "steps", "model") if name in found][:1]
+        steps[model.name] = [*tables, *(span for name, span in found.items() if name == "stream")]
     return CallGraph(code, steps, [f"{model.c_name}_params" for model in lock.models])
 
 
@@ -80,13 +83,16 @@ def stack_bound(lock: Lock, graph: CallGraph) -> StackBound | None:
     """The bound of an image; None when it has no known entry."""
     image = graph.image
     entry = next((s for name in ENTRIES if (s := image.find(name)) is not None), None)
-    run = image.find("mlf_run")
+    runs = [s for name in ("mlf_run", "mlf_rows_done") if (s := image.find(name)) is not None]
     if entry is None:
         return None
     models = [
-        ModelStack(model=model.name, depth=graph.deepest(run.address, model.name))
+        ModelStack(
+            model=model.name,
+            depth=max((graph.deepest(s.address, model.name) for s in runs), key=lambda depth: depth.bytes),
+        )
         for model in lock.models
-        if run is not None
+        if runs
     ]
     handler, handler_bytes = _deepest_handler(graph, entry.address)
     return StackBound(

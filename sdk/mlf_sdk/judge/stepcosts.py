@@ -10,11 +10,11 @@ from pathlib import Path
 from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import ToolError
-from mlf_sdk.judge.counting import Counts, WindowCount, counter
+from mlf_sdk.judge.counting import Counts, WindowCount, counter, with_rows
 from mlf_sdk.judge.cycles import Estimator
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.judge.profile import Costs
-from mlf_sdk.judge.windows import Window, function_window, handlers, kernel_window
+from mlf_sdk.judge.windows import ROWS, Window, function_window, handlers, kernel_window, row_windows
 from mlf_sdk.targets.target import Target
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
@@ -43,6 +43,7 @@ def windows_of(model: LockModel, image: Image) -> tuple[Window, ...]:
     inner = [function_window(image, k, window=f"k{i}") for i, k in enumerate(kernels)]
     return (
         function_window(image, "mlf_run", window=RUN),
+        *row_windows(image),
         *(inner or [kernel_window(image, window=STEP)]),
     )
 
@@ -79,6 +80,7 @@ def count_steps(
                 session.write_inputs(info, inputs, deadline)
                 session.run(info, deadline=deadline)
         counts = counting.read()
+        counts = dataclasses.replace(counts, passes=with_rows(counts.passes, ROWS, RUN))
     costs = _costs(model, image, counts, runs)
     return costs if estimator is None else _estimated(costs, counts, image, estimator)
 

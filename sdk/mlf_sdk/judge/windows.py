@@ -39,6 +39,17 @@ def function_window(image: Image, name: str, *, window: str = "run") -> Window:
     return Window(name=window, begin=begin, ends=ends)
 
 
+ROWS = "rows"
+
+
+def row_windows(image: Image) -> tuple[Window, ...]:
+    """Window of the computation of rows that were written; none where no model takes them."""
+    try:
+        return (function_window(image, "mlf_rows_done", window=ROWS),)
+    except LookupError:
+        return ()
+
+
 def kernel_window(image: Image, *, window: str = "step") -> Window:
     """From the one call of a kernel in ``mlf_run`` to its return: a step, the call itself included.
 

@@ -67,3 +67,8 @@ class CompilerRequest(Options):
         "each other until it fits, no more of them than that needs.",
         metavar="SIZE",
     )
+    stream: bool = _compiler_option(
+        False,
+        "Take the rows of the input of a model that is compiled one after the other, as a camera gives "
+        "them: the input needs a ring of a few rows instead of a whole tensor.",
+    )

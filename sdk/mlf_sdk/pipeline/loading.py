@@ -10,7 +10,7 @@ from pathlib import Path
 from mlf_sdk import frontends
 from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.compiler.cores import core_of
-from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.compiler.options import CompileOptions, Goal
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.stated import Stated, with_quantisation
 from mlf_sdk.ir.model import Model
@@ -62,6 +62,7 @@ def options_in(request: Request) -> CompileOptions:
         kernels=request.kernels,
         asm=request.asm,
         max_arena=_bytes_of(request.max_arena),
+        stream=request.stream,
     )
 
 
@@ -75,6 +76,14 @@ def _bytes_of(size: str | None) -> int:
     if not found:
         raise InputError("an arena has at least one byte", where="--max-arena")
     return found
+
+
+def without_rows(request: Request) -> Request:
+    """Request for whole tensors in place of rows, where the input is streamed."""
+    if not request.stream:
+        return request
+    goal = Goal.BALANCED.value if request.goal == Goal.RAM.value else request.goal
+    return request.replace(stream=False, goal=goal)
 
 
 def compiled_sources(request: Request) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import PATTERNS, ModelInfo, Stats
 from mlf_sdk.wire.session import Session
+
+if TYPE_CHECKING:
+    from mlf_sdk.wire.rows import RowFeed
 
 InferenceObserver = Callable[[Sequence[Array], Sequence[Array]], None]
 """Called with the inputs and the outputs of an inference."""
@@ -43,6 +47,7 @@ class OpenTarget:
         self.stats: Stats | None = None
         self.observer: InferenceObserver | None = None
         self._paints = 0
+        self._rows: RowFeed | None = None
 
     @property
     def build_id(self) -> str:
@@ -83,7 +88,8 @@ class OpenTarget:
             GuardError: it wrote outside of the model's memory; the error has its outputs.
             TargetError: the target did not answer in time, or faulted.
         """
-        deadline = None if timeout_s is None else Deadline.after(timeout_s, self.session.timeouts.clock)
+        deadline = self._deadline(timeout_s)
+        self._rows = None
         self.paint_guards(deadline)
         inputs = batch.inputs(index)
         outputs = self.session.infer(self.info, inputs, deadline)
@@ -97,6 +103,46 @@ class OpenTarget:
         if self.observer is not None:
             self.observer(inputs, outputs)
         return outputs
+
+    def feed(self, rows: Array, *, timeout_s: float | None = None) -> None:
+        """Give the next row, or rows, of the input of a model that was compiled with ``--stream``.
+
+        The first one begins an inference; `finish` ends it, and `infer` drops it.
+
+        Args:
+            rows: of the input's shape without its first two extents, or several of them along a leading axis.
+            timeout_s: for the transfer and what the target computes meanwhile; None: the session's own.
+
+        Raises:
+            InputError: the model takes no rows, ``rows`` does not fit, or no row is due; nothing was written.
+            TargetError: the target did not answer in time, or faulted.
+        """
+        deadline = self._deadline(timeout_s)
+        if self._rows is None:
+            from mlf_sdk.wire.rows import RowFeed  # few models take rows
+
+            self.paint_guards(deadline)
+            self._rows = RowFeed(self.session, self.info, deadline)
+        self._rows.feed(rows, deadline)
+
+    def finish(self, *, timeout_s: float | None = None) -> list[Array]:
+        """End the inference whose rows were fed, and return every output.
+
+        Raises:
+            InputError: rows are still due, or none was fed.
+            GuardError: the model wrote outside of its memory.
+            TargetError: the target did not answer in time, or faulted.
+        """
+        deadline = self._deadline(timeout_s)
+        if self._rows is None:
+            raise InputError("no row was fed", where=f"model {self.model.name}", hint="Call feed() first.")
+        outputs = self._rows.finish(deadline)
+        self._rows = None
+        self.check_guards(deadline, outputs)
+        return outputs
+
+    def _deadline(self, timeout_s: float | None) -> Deadline | None:
+        return None if timeout_s is None else Deadline.after(timeout_s, self.session.timeouts.clock)
 
     def paint_guards(self, deadline: Deadline | None = None) -> None:
         """Paint what a run is measured by, each time with the other byte: one of them shows every write."""

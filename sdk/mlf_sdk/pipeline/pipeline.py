@@ -238,7 +238,8 @@ class Pipeline:
                 raise NotPossibleError("the archive holds assembly for the target: there is no host twin")
             if model.external_headers:
                 raise NotPossibleError(f"its code needs {model.external_headers[0]}: there is no host twin")
-        return without_memory_sharing(request.replace(board=HOST, board_file=None, platform=None, **NO_PORT))
+        request = request.replace(board=HOST, board_file=None, platform=None, **NO_PORT)
+        return without_memory_sharing(loading.without_rows(request))
 
     def _can_have_twin(self, request: Request) -> bool:
         try:

@@ -70,7 +70,7 @@ class ModelLayout(msgspec.Struct, frozen=True, kw_only=True):
         sizes = {
             (model.root(i).id, model.offset_in_root(i)): model.tensors[i].size_bytes
             for i in (*model.inputs, *model.outputs)
-            if model.root(i).kind not in OUTSIDE
+            if model.root(i).kind not in OUTSIDE and i != model.streamed
         }
         return sum(sizes.values())
 
@@ -114,6 +114,12 @@ def lay_out(model: Model, *, keep_inputs: bool = False, shared: bool = True) -> 
     if not model.is_analysed:
         raise InputError("its code was not analysed for a compiler", where=f"model {model.name}")
     if keep_inputs:
+        if model.streamed is not None:
+            raise NotPossibleError(
+                f"the input '{model.tensors[model.streamed].name}' comes row by row: it can't be kept",
+                where=f"model {model.name}",
+                hint="Leave out --keep-inputs, or compile without --stream.",
+            )
         _check_inputs_kept(model)
     alignment = max(ALIGNMENT, model.alignment)
     constants, params_bytes = _in_a_row(model.constants, alignment, 0 if shared else RED_ZONE_BYTES)
@@ -175,7 +181,7 @@ def _check_inputs_kept(model: Model) -> None:
 def plan_problem(model: Model, *, keep_inputs: bool) -> PlanProblem:
     """The planner's view of ``model``: everything that lives in the arena."""
     kinds = {t.id: model.root(t.id).kind for t in model.tensors}
-    planned = {i for i, kind in kinds.items() if kind is not TensorKind.CONSTANT}
+    planned = {i for i, kind in kinds.items() if kind is not TensorKind.CONSTANT and i != model.streamed}
     tensors = tuple(
         # A state lies elsewhere; what the steps do with it decides their order.
         PlanTensor(
@@ -223,7 +229,7 @@ def _plan_step(model: Model, step: Step, planned: set[int]) -> PlanStep:
         writes=_accesses(written, (*spans[count:], *(spans[w] for w in step.writes)), planned),
         workspaces=tuple(workspaces),
         overlaps=_plan_overlaps(model, step, planned),
-        is_fixed=bool(step.persistent_globals),
+        is_fixed=bool(step.persistent_globals) or step.stream is not None,
     )
 
 

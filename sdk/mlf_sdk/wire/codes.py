@@ -90,3 +90,4 @@ class Flag(IntFlag):
 
     NAME_CUT = 1
     INPUTS_KEPT = 2
+    STREAMED = 4

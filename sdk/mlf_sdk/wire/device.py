@@ -28,6 +28,7 @@ class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
         shape: extents.
         type_code, bits, lanes: element type as in DLDataType.
         size_bytes: size in memory.
+        streamed: an input whose rows are computed as they are written.
     """
 
     direction: Direction
@@ -39,6 +40,7 @@ class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
     lanes: int
     size_bytes: int
     name_cut: bool = False
+    streamed: bool = False
 
     @property
     def label(self) -> str:

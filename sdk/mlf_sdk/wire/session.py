@@ -196,6 +196,7 @@ class Session:
             bits=reply.bits,
             lanes=reply.lanes,
             size_bytes=reply.size_bytes,
+            streamed=Flag.STREAMED in flags,
         )
 
     def model(self, key: ModelKey) -> ModelInfo:

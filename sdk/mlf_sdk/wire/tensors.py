@@ -60,13 +60,34 @@ def bytes_of(array: Array, tensor: TensorInfo, model: ModelInfo) -> bytes:
     return values.tobytes()
 
 
+def begin_rows(link: Link, model: ModelInfo, tensor: TensorInfo, deadline: Deadline) -> None:
+    """Begin anew with an input that is streamed: what came of it counts no more."""
+    request = protocol.WriteRequest(model.index, tensor.index, 0).pack()
+    link.call(Opcode.WRITE, request, deadline, where=f"{model.label}, {tensor.label}")
+
+
 def write_tensor(
     link: Link, pace: Pace, model: ModelInfo, tensor: TensorInfo, data: bytes, deadline: Deadline
 ) -> None:
     """Write all of an input."""
+    if tensor.streamed:
+        begin_rows(link, model, tensor, deadline)
+    write_bytes(link, pace, model, tensor, data, 0, deadline)
+
+
+def write_bytes(
+    link: Link,
+    pace: Pace,
+    model: ModelInfo,
+    tensor: TensorInfo,
+    data: bytes,
+    offset: int,
+    deadline: Deadline,
+) -> None:
+    """Write the bytes of an input from an offset on."""
 
     def request(start: int, end: int) -> bytes:
-        return protocol.WriteRequest(model.index, tensor.index, start).pack() + data[start:end]
+        return protocol.WriteRequest(model.index, tensor.index, offset + start).pack() + data[start:end]
 
     def take(start: int, end: int, body: bytes) -> None:
         protocol.WriteReply.unpack(body)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -30,119 +30,22 @@ from mlf_sdk.compiler.schedule import Choice, candidates
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.compiler.tuning import kernels_of
 from mlf_sdk.frontends.mlf.compiled import archive_of
+from row_networks import (
+    BUILDS,
+    Build,
+    dilated,
+    pair,
+    residual,
+    separable,
+    shared_slots,
+    stacked,
+    tall,
+    two_branches,
+    wide,
+)
 from tflite_models import Maker
 
-Build = Callable[[Maker], int]
 M4 = Choice(core=core_named("cortex-m4"))
-
-
-def pair(m: Maker) -> int:
-    """A convolution and a depthwise one."""
-    x = m.conv(m.input((1, 9, 6, 4)), 8, (3, 3), 1, same=True)
-    return m.conv(x, 8, (3, 3), 1, same=True, depthwise=True)
-
-
-def separable(m: Maker) -> int:
-    """Two blocks of a MobileNet, the second of stride 2."""
-    x = m.conv(m.input((1, 12, 10, 4)), 8, (3, 3), 2, same=True, activation=1)
-    x = m.conv(m.conv(x, 8, (3, 3), 1, same=True, depthwise=True, activation=3), 12, (1, 1), 1, same=True)
-    x = m.conv(m.conv(x, 12, (3, 3), 2, same=True, depthwise=True), 16, (1, 1), 1, same=True)
-    return m.conv(x, 16, (3, 3), 1, same=True, depthwise=True)
-
-
-def residual(m: Maker) -> int:
-    """A sum of an image and of two convolutions of it."""
-    x = m.conv(m.input((1, 8, 5, 4)), 8, (3, 3), 1, same=True)
-    y = m.conv(m.conv(x, 8, (3, 3), 1, same=True), 8, (3, 3), 1, same=True)
-    return m.conv(m.binary("ADD", x, y), 4, (3, 3), 2, same=True)
-
-
-def shared_slots(m: Maker) -> int:
-    """Rows of depthwise layers and of operands lie where others end: MobileNetV2's block between other layers."""
-    x = m.conv(m.input((1, 9, 6, 4)), 8, (1, 1), 1, same=True)
-    y = m.conv(m.conv(x, 16, (1, 1), 1, same=True), 16, (3, 3), 1, same=True, depthwise=True)
-    x = m.binary("ADD", x, m.conv(y, 8, (1, 1), 1, same=True))
-    x = m.conv(m.conv(x, 8, (5, 5), 2, same=True, depthwise=True), 4, (1, 1), 1, same=True)
-    return m.binary("MUL", m.logistic(x), x)
-
-
-def two_branches(m: Maker) -> int:
-    """Branches of windows and strides that differ, added."""
-    x = m.conv(m.input((1, 8, 8, 4)), 8, (1, 1), 1, same=True)
-    y = m.conv(x, 8, (5, 3), 2, same=True)
-    return m.binary("ADD", y, m.conv(x, 8, (1, 1), 2, same=True))
-
-
-def pooled(m: Maker) -> int:
-    """Pooling, a table, and a factor a channel."""
-    x = m.pool(m.conv(m.input((1, 10, 8, 4)), 8, (3, 3), 1, same=True), 2, largest=True)
-    x = m.pool(m.logistic(x), 2, largest=False)
-    return m.binary("MUL", x, m.input((1, 1, 1, 8)))
-
-
-def reduced(m: Maker) -> int:
-    """The average of all pixels of a map, and a table behind it."""
-    x = m.conv(m.input((1, 9, 7, 4)), 8, (3, 3), 1, same=True)
-    x = m.pool(m.conv(x, 8, (3, 3), 1, same=True, depthwise=True), 9, largest=False)
-    return m.logistic(x)
-
-
-def largest(m: Maker) -> int:
-    """The largest value of each channel of a map of two rows."""
-    return m.pool(m.conv(m.input((1, 2, 5, 4)), 8, (3, 3), 1, same=True), 5, largest=True)
-
-
-def dilated(m: Maker) -> int:
-    """Windows with gaps, of even size, and without padding."""
-    x = m.conv(m.input((1, 16, 8, 4)), 4, (3, 3), 1, same=True, dilation=2)
-    x = m.conv(x, 4, (3, 3), 1, same=True, depthwise=True, dilation=3)
-    return m.conv(m.conv(x, 8, (2, 2), 1, same=False), 4, (4, 4), 2, same=True)
-
-
-def tall(m: Maker) -> int:
-    """Maps of one column; windows that are larger than the map."""
-    x = m.conv(m.input((1, 7, 1, 4)), 8, (5, 1), 2, same=True)
-    return m.conv(m.conv(x, 8, (7, 1), 1, same=True), 4, (3, 1), 3, same=True)
-
-
-def wide(m: Maker) -> int:
-    """Depthwise layers of more columns than a block has, of both strides, and with no padding."""
-    x = m.conv(m.input((1, 8, 31, 4)), 16, (1, 1), 1, same=True)
-    x = m.conv(m.conv(x, 16, (3, 3), 1, same=True, depthwise=True), 8, (1, 1), 1, same=True)
-    x = m.conv(m.conv(x, 8, (3, 3), 1, same=False, depthwise=True), 8, (1, 1), 1, same=True)
-    x = m.conv(m.conv(x, 8, (3, 3), 2, same=True, depthwise=True), 12, (1, 1), 1, same=True)
-    return m.conv(x, 12, (3, 3), 2, same=False, depthwise=True)
-
-
-def stacked(m: Maker) -> int:
-    """Depthwise layers behind each other, and rows of one that a sum reads as well."""
-    x = m.conv(m.input((1, 7, 6, 4)), 8, (1, 1), 1, same=True)
-    x = m.conv(m.conv(x, 8, (3, 3), 1, same=True, depthwise=True), 8, (3, 3), 1, same=True, depthwise=True)
-    y = m.conv(x, 8, (3, 3), 1, same=True, depthwise=True)
-    return m.conv(m.binary("ADD", x, y), 4, (1, 1), 1, same=True)
-
-
-def narrow_bytes(m: Maker) -> int:
-    """Rows of ten bytes, which begin within words: the first layer of a network of spectra."""
-    x = m.conv(m.input((1, 13, 10, 1)), 8, (5, 4), 1, same=True)
-    return m.conv(m.conv(x, 8, (3, 3), 2, same=True, depthwise=True), 8, (1, 1), 1, same=True)
-
-
-BUILDS = [
-    wide,
-    stacked,
-    narrow_bytes,
-    pair,
-    separable,
-    residual,
-    shared_slots,
-    two_branches,
-    pooled,
-    reduced,
-    largest,
-    dilated,
-    tall,
-]
 
 
 def both(build: Build, folder: Path) -> tuple[bytes, Graph, Graph]:

@@ -3,7 +3,7 @@
 
 A call through a pointer is followed only where its targets are known:
 
-- the executor's (`EXECUTORS`): the kernels in the models' step tables;
+- the executor's (`EXECUTORS`): the kernels in the models' step tables, and those that take rows;
 - `TVMBackendParallelLaunch`: the tasks that its callers hand to it;
 - the start-up code's: the functions of ``.init_array``;
 - a server's (`SERVERS`): its own tables, and the callbacks of the application: each function whose
@@ -17,7 +17,7 @@ scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlf_sdk.analysis.depth import Depth, Path
@@ -25,8 +25,8 @@ from mlf_sdk.analysis.elf.image import Section, Symbol
 from mlf_sdk.analysis.machine.calls import Call, Frame
 from mlf_sdk.analysis.machine.registry import MachineCode
 
-EXECUTORS = frozenset({"mlf_run", "mlf_run_step"})
-"""Functions of the runtime that call a step's kernel; other than mlf_run they call the clock as well."""
+EXECUTORS = frozenset({"mlf_run", "mlf_run_step", "mlf_rows_done"})
+"""Functions of the runtime that call a step's kernel; ``mlf_run_step`` calls the clock as well."""
 
 SERVERS = frozenset(
     {
@@ -36,6 +36,7 @@ SERVERS = frozenset(
         "mlf_rpc_do_hello",
         "mlf_rpc_do_prepare",
         "mlf_rpc_do_run",
+        "mlf_rpc_do_write",
         "mlf_mlperf_feed",
     }
 )
@@ -44,8 +45,8 @@ SERVERS = frozenset(
 LAUNCH = "TVMBackendParallelLaunch"
 _STARTUP = frozenset({"mlf_start_main", "z_init_static", "__libc_init_array"})
 _ROLES = {
-    "executor": frozenset({"mlf_run"}),
-    "stepper": EXECUTORS - {"mlf_run"},
+    "executor": EXECUTORS - {"mlf_run_step"},
+    "stepper": frozenset({"mlf_run_step"}),
     "launcher": frozenset({LAUNCH}),
     "start": _STARTUP,
     "server": SERVERS,
@@ -67,25 +68,27 @@ class CallGraph:
     """The calls of an image."""
 
     def __init__(
-        self, code: MachineCode, steps: Mapping[str, tuple[int, int]], constants: Iterable[str]
+        self, code: MachineCode, steps: Mapping[str, Sequence[tuple[int, int]]], constants: Iterable[str]
     ) -> None:
         """Look at all functions of ``code``.
 
         Args:
-            steps: by model, the addresses where its step table begins and ends.
+            steps: by model, the addresses where its tables of kernels begin and end.
             constants: objects that hold no pointers, whatever their bytes look like: parameters.
         """
         self.code = code
         self.image = code.image
         self.frames = self._linked()
-        self.kernels = {name: code.pointers(*span) for name, span in steps.items()}
+        self.kernels = {
+            name: set[int]().union(*(code.pointers(*span) for span in spans)) for name, spans in steps.items()
+        }
         self.tasks, self.unknown_task = self._tasks()
         self.init = code.pointers(*self._init_span())
         self.roles = {a: role for role, names in _ROLES.items() for a in self._runtime(names)}
         self.users = self._users()
         self.plain = self._plain()
         self.tables = self._tables()
-        self.escaped = self._escaped([*steps.values()], constants)
+        self.escaped = self._escaped([span for spans in steps.values() for span in spans], constants)
 
     def _linked(self) -> dict[int, Frame]:
         """Find reachable functions: by the entry, pointers in data, calls, and addresses taken."""

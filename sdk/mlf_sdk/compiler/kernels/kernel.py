@@ -52,6 +52,29 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """Input whose rows a kernel takes one after the other out of a ring in its workspace.
+
+    The first word of the workspace is the number of rows that came, the second one that of the first row
+    which the ring still holds. A call runs as far as the rows allow, and the next one goes on from there.
+
+    Attributes:
+        input: its number.
+        rows, row_bytes: of the whole input.
+        ring_rows: rows that the ring holds.
+        ring_offset_bytes: place of the ring in the workspace.
+        counter_bytes: of the workspace from its start on, which are 0 before the first row.
+    """
+
+    input: int
+    rows: int
+    row_bytes: int
+    ring_rows: int
+    ring_offset_bytes: int
+    counter_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """Code and constants of one operator.
 
@@ -69,6 +92,7 @@ class Kernel:
         slices: of a kernel that only takes runs out of its input: byte offset of each output in it.
         origin: generator of the code, e.g. ``TVM 0.27.0``; empty: this package.
         tile: what its inner loop computes at once, for people: ``4 pixels x 2 channels``; empty: one result.
+        stream: the input that comes row by row and is no parameter; None: there is none.
     """
 
     family: str
@@ -83,6 +107,7 @@ class Kernel:
     variant: str = ""
     origin: str = ""
     tile: str = ""
+    stream: Stream | None = None
 
     def __post_init__(self) -> None:
         """Put the parameters in the order of an archive's calls: outputs behind all that is read, then scratch."""

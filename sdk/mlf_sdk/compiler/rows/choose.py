@@ -13,10 +13,11 @@ from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.layer import macs_of
 from mlf_sdk.compiler.operators import SCRATCH_BYTES, Operator
 from mlf_sdk.compiler.rows.fused import fuse
-from mlf_sdk.compiler.rows.memory import OperatorMemory, RegionMemory, RowMemory
-from mlf_sdk.compiler.rows.needs import firings_of, row_bytes
+from mlf_sdk.compiler.rows.memory import InputMode, OperatorMemory, RegionMemory, RowMemory
+from mlf_sdk.compiler.rows.needs import firings_of, row_bytes, rows_of
 from mlf_sdk.compiler.rows.search import Cut, Interval, front
 from mlf_sdk.compiler.rows.tiles import Kernels, in_place, row_tiles
+from mlf_sdk.errors import InputError
 
 _SCRATCH: Final = (8192, 4096, 2048, 1024)  # bytes that kernels of rows are given where that much is left
 
@@ -25,7 +26,8 @@ class Choices(msgspec.Struct, frozen=True):
     """Regions that a graph can be cut into.
 
     Attributes:
-        cuts: the one of least RAM first, then those of fewer fused layers; the last one fuses none.
+        cuts: the one of least RAM first, then those of fewer fused layers; the last one fuses none, or those
+            alone that must run by rows because their input comes so.
     """
 
     graph: Graph
@@ -41,9 +43,10 @@ class Choices(msgspec.Struct, frozen=True):
         """
         graph = self.graph
         for start, end in cut.intervals:
-            if end - start > 1:
+            streamed = self.memory.streamed(start, end)
+            if end - start > 1 or streamed:
                 lines, scratch = self._faster((start, end), max(most_bytes, cut.peak_bytes))
-                graph = fuse(graph, self.memory.operators[start:end], lines, scratch)
+                graph = fuse(graph, self.memory.operators[start:end], lines, scratch, streamed)
         return graph
 
     def within(self, most_bytes: int) -> Iterator[Graph]:
@@ -94,17 +97,22 @@ class Choices(msgspec.Struct, frozen=True):
         return found[1] if found is not None else None
 
 
-def row_choices(graph: Graph, kernels: Kernels) -> Choices:
+def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOLE) -> Choices:
     """Choices of regions of an improved graph: no other takes less RAM with no more layers fused.
 
     Args:
         kernels: of an operator.
+
+    Raises:
+        ValueError: the input is streamed, and the operators that read it can't run by rows, or not in what
+            the layers take on whole inputs.
     """
     found = [_memory_of(graph, operator, kernels) or OperatorMemory() for operator in graph.operators]
     plain = RowMemory(graph, found)
     count = len(plain.operators)
     alone = [plain.interval(k, k + 1) for k in range(count)]
-    memory = RowMemory(graph, found, most=max((size for size in alone if size is not None), default=0))
+    most = max((size for size in alone if size is not None), default=0)
+    memory = RowMemory(graph, found, mode, most=most)
     return Choices(graph, kernels, memory, front(count, memory.interval))
 
 
@@ -112,6 +120,62 @@ def least_ram(graph: Graph, kernels: Kernels) -> Graph:
     """The graph with those layers fused, as few as possible, with which it takes the least RAM."""
     choices = row_choices(graph, kernels)
     return choices.fused(choices.cuts[0])
+
+
+def streamed_choices(graph: Graph, kernels: Kernels) -> Choices:
+    """Choices of regions of a graph whose input comes row by row.
+
+    Raises:
+        InputError: it has several inputs, or its first layers can't run by rows; names what prevents it.
+    """
+    if len(graph.inputs) != 1:
+        raise InputError(
+            f"the model has {len(graph.inputs)} inputs: rows of one alone can be streamed", where="--stream"
+        )
+    value = graph.values[graph.inputs[0]]
+    if rows_of(value) < 2:
+        shape = "x".join(map(str, value.shape))
+        raise InputError(
+            f"the input '{value.name}' of {shape} has no rows",
+            where="--stream",
+            hint="An input of shape 1 x rows x ... can be streamed.",
+        )
+    if value.id not in graph.operators[0].inputs:
+        raise _prevented(graph.operators[0], "runs before the rows come")
+    try:
+        return row_choices(graph, kernels, InputMode.STREAMED)
+    except ValueError as error:
+        raise _refusal(graph, kernels) from error
+
+
+def streamed(graph: Graph, kernels: Kernels, *, least: bool) -> Graph:
+    """The graph whose input comes row by row.
+
+    Args:
+        least: fuse the layers with which it takes the least RAM, else no more than it needs.
+
+    Raises:
+        InputError: as `streamed_choices`.
+    """
+    choices = streamed_choices(graph, kernels)
+    return choices.fused(choices.cuts[0 if least else -1])
+
+
+def _refusal(graph: Graph, kernels: Kernels) -> InputError:
+    """Error that names the first layer that can't run by rows."""
+    for operator in graph.operators:
+        firings = firings_of(graph, operator)
+        if firings is None or not row_tiles(graph, operator, firings, kernels, SCRATCH_BYTES):
+            return _prevented(operator, "can't run by rows")
+    return InputError("no region of the first layers ends where one output is left", where="--stream")
+
+
+def _prevented(operator: Operator, why: str) -> InputError:
+    return InputError(
+        f"the input can't be streamed: layer {operator.number} ({operator.kind}) {why}",
+        where="--stream",
+        hint="Leave out --stream.",
+    )
 
 
 def _memory_of(

@@ -18,11 +18,12 @@ def fuse(
     operators: Sequence[Operator],
     lines: Sequence[int] = (),
     scratch_bytes: int = SCRATCH_BYTES,
+    streamed: Sequence[int] = (),
 ) -> Graph:
     """The graph with operators as one, at the place of the last of them.
 
     Args:
-        lines, scratch_bytes: see `Fused`.
+        lines, scratch_bytes, streamed: see `Fused`.
     """
     inside = {id(one) for one in operators}
     made = {y for o in operators for y in o.outputs}
@@ -37,6 +38,7 @@ def fuse(
         operators=tuple(operators),
         lines=tuple(lines),
         scratch_bytes=scratch_bytes,
+        streamed=tuple(streamed),
     )
     last = operators[-1]
     kept = [fused if o is last else o for o in graph.operators if o is last or id(o) not in inside]

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type
 from mlf_sdk.compiler.kernels.overlap import may_share
 from mlf_sdk.compiler.operators import Array, Fused, Operator
+from mlf_sdk.compiler.rows.counters import Counters, first_row, name_of
 from mlf_sdk.compiler.rows.memory import aligned, pulled_in_place
 from mlf_sdk.compiler.rows.needs import Firings, row_bytes, rows_of
 from mlf_sdk.compiler.rows.pull import Region, region_of
 from mlf_sdk.compiler.rows.tiles import Kernels, RowTile, in_place, row_tiles
-from mlf_sdk.tools.ctext import c_comment
 
 _MOVE = """static void keep_rows(int32_t *ring, int32_t dropped, int32_t kept)
 { /* words; those that are kept move to the front */
@@ -90,7 +90,8 @@ class _Writer:
         self.helpers: dict[str, str] = {}
         self.pulled, self.shared = pulled_in_place(region, [in_place(some) for some in tiles])
         self.rings: dict[int, int] = {}  # word of the workspace at which a ring begins
-        end = 0
+        self.counters = Counters(region, [v for v in self.pulled.rings if v not in self.shared])
+        end = self.counters.size_bytes
         for value, rows in self.pulled.rings.items():
             if value not in self.shared:
                 self.rings[value] = aligned(end) // 4
@@ -114,22 +115,22 @@ class _Writer:
             for k, (operator, one) in enumerate(zip(self.region.operators, self.region.firings, strict=True))
         )
         order = self.constants.place(np.array(self.pulled.order, np.uint8))
-        low = "".join(
-            f"    int32_t low{v} = {-self._rows_above(v)}; "
-            f"/* row at which the ring of '{_name(self.graph.values[v])}' begins */\n"
-            for v in self.rings
-            if self._moves(v) and not self._turns(v)
+        cases += self.counters.arrivals(self.rings, self.pulled.rings)
+        if "keep_rows(" in cases:
+            self.helpers["keep_rows"] = _MOVE
+        moving = [v for v in self.rings if self._moves(v) and not self._turns(v)]
+        head = self.counters.declarations(
+            {v: (-self._rows_above(v), name_of(self.graph.values[v])) for v in moving}
         )
         body = f"""    const uint8_t *order = (const uint8_t *)(p0 + {order});
-    int32_t done[{len(self.region.operators)}] = {{0}};
-{low}    for (int32_t i = 0; i < {len(self.pulled.order)}; ++i) {{
+{head}    for (; i < {len(self.pulled.order)}; ++i) {{
         const int32_t row = done[order[i]]++;
         switch (order[i]) {{
 {cases}        default:
             break;
         }}
     }}
-"""
+{self.counters.end()}"""
         return Kernel(
             family="rows",
             parameters=self._parameters(),
@@ -138,11 +139,16 @@ class _Writer:
             constants=(self.constants.array(),),
             workspace_bytes=self.workspace_bytes,
             overlaps=self._overlaps(),
+            stream=self.counters.stream(self.fused.inputs, self.rings, self.pulled.rings),
         )
 
     def _parameters(self) -> tuple[Parameter, ...]:
         values = self.graph.values
-        found = [Parameter(Role.INPUT, i, c_type(values[x].dtype)) for i, x in enumerate(self.fused.inputs)]
+        found = [
+            Parameter(Role.INPUT, i, c_type(values[x].dtype))
+            for i, x in enumerate(self.fused.inputs)
+            if x not in self.region.streamed
+        ]
         found.append(Parameter(Role.CONSTANT, 0, "int32_t"))
         found += [
             Parameter(Role.OUTPUT, i, c_type(values[y].dtype)) for i, y in enumerate(self.fused.outputs)
@@ -167,7 +173,7 @@ class _Writer:
         calls = self._calls(operator, one, self.tiles[k])
         text = "".join(f"            {line}\n" for line in [*lines, *calls, "break;"])
         value = self.graph.values[y]
-        layer = f"layer {operator.number}: {operator.kind} '{_name(value)}'"
+        layer = f"layer {operator.number}: {operator.kind} '{name_of(value)}'"
         return f"        case {k}: {{ /* {layer} */\n{text}        }}\n"
 
     def _moves(self, value: int) -> bool:
@@ -176,6 +182,8 @@ class _Writer:
 
     def _turns(self, value: int) -> bool:
         """True for a ring whose rows stay in their slots: its readers take one row, or pointers to rows."""
+        if value in self.region.streamed:
+            return False
         ring, lines = self.pulled.rings[value], self.region.firings[self.region.makers[value]].lines
         if ring % lines or self._rows_above(value) % lines:
             return False  # rows that are made at once lie behind each other
@@ -208,12 +216,16 @@ class _Writer:
         rows, words = rows_of(self.graph.values[value]), row_bytes(self.graph.values[value]) // 4
         ring, end = self.pulled.rings[value], "row" if lines == 1 else f"row * {lines}"
         made = "1" if lines == 1 else f"({rows} - {end} < {lines} ? {rows} - {end} : {lines})"
-        text = [f"const int32_t dropped = {end} + {made} - low{value} - {ring};", "if (dropped > 0) {"]
+        low = self._low(value)
+        text = [f"const int32_t dropped = {end} + {made} - {low} - {ring};", "if (dropped > 0) {"]
         if ring > 1:
-            kept = f"({end} - low{value} - dropped) * {words}"
+            kept = f"({end} - {low} - dropped) * {words}"
             text.append(f"    keep_rows(b0 + {self.rings[value]}, dropped * {words}, {kept});")
-            self.helpers["keep_rows"] = _MOVE
-        return [*text, f"    low{value} += dropped;", "}"]
+        return [*text, f"    {self.counters.add(value, 'dropped')};", "}"]
+
+    def _low(self, value: int) -> str:
+        """The first row that a ring holds."""
+        return self.counters.low(value, -self._rows_above(value))
 
     def _lies_ahead(self, value: int) -> bool:
         """True for a value whose rows lie where those go which an elementwise operator makes of them."""
@@ -245,7 +257,7 @@ class _Writer:
                 text = self._row_or_null(operator.inputs[0], one, p)
             else:
                 x = operator.inputs[p.number]
-                text = self._place(x, _first(one.line(x)), f"const {p.type}")
+                text = self._place(x, first_row(one.line(x)), f"const {p.type}")
             arguments.append(text)
         return f"{self._function(kernel)}({', '.join(arguments)});"
 
@@ -265,6 +277,10 @@ class _Writer:
         if value in self.shared:
             return self._dying_slot(value, row, type_)
         size = row_bytes(self.graph.values[value])
+        if value in self.rings and size % 4:
+            return (
+                f"({type_} *)((const int8_t *)(b0 + {self.rings[value]}) + {self._slot(value, row)} * {size})"
+            )
         if value in self.rings:
             offset = f" + {self._slot(value, row)} * {size // 4}" if self.pulled.rings[value] > 1 else ""
             return f"({type_} *)(b0 + {self.rings[value]}{offset})"
@@ -278,7 +294,7 @@ class _Writer:
         if not self._moves(value):
             return f"({row})"
         if not self._turns(value):
-            return f"({row} - low{value})"
+            return f"({row} - {self._low(value)})"
         above = self._rows_above(value)
         first = f"{row} + {above}" if above else row
         return f"(int32_t)((uint32_t)({first}) % {self.pulled.rings[value]}u)"
@@ -304,17 +320,3 @@ class _Writer:
         self.helpers.update(kernel.helpers)
         self.helpers[name] = f"static void {name}({parameters})\n{{\n{kernel.body}}}\n"
         return name
-
-
-def _first(line: tuple[int, int] | None) -> str:
-    """C expression of the first row that firing ``row`` reads."""
-    step, offset = line or (0, 0)
-    text = {0: "0", 1: "row"}.get(step, f"row * {step}")
-    if not offset:
-        return text
-    text = f"{text} {'-' if offset < 0 else '+'} {abs(offset)}"
-    return f"({text} < 0 ? 0 : {text})" if offset < 0 else text
-
-
-def _name(value: Value) -> str:
-    return c_comment(value.name.partition(";")[0], max_length=60)

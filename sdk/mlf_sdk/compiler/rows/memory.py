@@ -127,12 +127,25 @@ class RowMemory:
         """Bytes that live while operators ``start`` to ``end - 1`` run; None: they can't run by rows."""
         key = (start, end)
         if key not in self._known:
-            if end == start + 1:
+            if end == start + 1 and not self._streams(start):
                 self._known[key] = self._alone(start)
             else:
                 found = self.region(start, end)
                 self._known[key] = None if found is None else found[1].total
         return self._known[key]
+
+    def streamed(self, start: int, end: int) -> tuple[int, ...]:
+        """Inputs that come row by row to a region that uses nothing else of them."""
+        if self.mode is not InputMode.STREAMED:
+            return ()
+        read = {x for o in self.operators[start:end] for x in o.inputs}
+        return tuple(x for x in self.graph.inputs if x in read and self._last[x] < end)
+
+    def _streams(self, position: int) -> bool:
+        """True for an operator that reads an input which is never there as a whole."""
+        return self.mode is InputMode.STREAMED and any(
+            x in self.graph.inputs for x in self.operators[position].inputs
+        )
 
     def region(self, start: int, end: int) -> tuple[Region, RegionMemory, Pulled] | None:
         """A region, its memory, and how it runs; None: the operators can't run by rows."""
@@ -142,13 +155,10 @@ class RowMemory:
         operators = self.operators[start:end]
         made = [y for o in operators for y in o.outputs]
         outputs = {y for y in made if self._last.get(y, -2) >= end}
-        streamed = [
-            x
-            for x in self.graph.inputs
-            if self.mode is InputMode.STREAMED and self._last.get(x, end) < end and x not in outputs
-            if any(x in o.inputs for o in operators)
-        ]
+        streamed = self.streamed(start, end)
         region = Region(self.graph, operators, firings, outputs, streamed)
+        if self.mode is InputMode.STREAMED and any(x in self.graph.inputs for x in region.inputs):
+            return None
         across = self._across(start, end, {*made, *region.inputs, *streamed})
         least = across + self._least(region, end)
         if self._most is not None and least > self._most:

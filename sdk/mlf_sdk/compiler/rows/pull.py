@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -16,7 +17,7 @@ class Pulled(msgspec.Struct, frozen=True, kw_only=True):
     """A region as it runs.
 
     Attributes:
-        order: position of the operator of each firing.
+        order: position of the operator of each firing; that behind the last operator: a streamed row comes.
         rings: by the id of a value inside, the most rows of it that are there at once and still needed.
         distances: by the ids of a whole output and a whole input, bytes that the output must begin, or more,
             before the input, so that no row is written over one that is needed.
@@ -75,7 +76,19 @@ def region_of(graph: Graph, fused: Fused) -> Region:
     known = [one for one in firings if one is not None]
     if len(known) < len(firings):
         raise ValueError(f"layer {fused.number} has an operator that can't run by rows")
-    return Region(graph, fused.operators, known, set(fused.outputs))
+    return Region(graph, fused.operators, known, set(fused.outputs), fused.streamed)
+
+
+def spare_rows(region: Region, x: int) -> int:
+    """Rows more in the ring of a streamed input, which begins at a whole word, where rows go by unread."""
+    firings = [region.firings[k] for k in region.readers[x]]
+    skips = any(b > a + 1 for one in firings for a, b in zip(one.last[x], one.first[x][1:], strict=False))
+    return words_rows(row_bytes(region.graph.values[x])) - 1 if skips else 0
+
+
+def words_rows(size_bytes: int) -> int:
+    """Least number of rows of so many bytes that are whole words."""
+    return 4 // math.gcd(size_bytes, 4)
 
 
 class _Pull:
@@ -101,6 +114,8 @@ class _Pull:
         ]
         while todo := [k for k in sinks if self.done[k] < len(region.firings[k])]:
             self.fire(min(todo, key=lambda k: self.done[k] / len(region.firings[k])))
+        for x in region.streamed:
+            self.rings[x] += spare_rows(region, x)
         return Pulled(order=tuple(self.order), rings=self.rings, distances=self.distances)
 
     def needed(self, value: int) -> int:
@@ -122,6 +137,7 @@ class _Pull:
                     self.fire(self.region.makers[x])
                 else:
                     self._produce(x, self.made[x] + 1)
+                    self.order.append(len(self.region.operators) + self.region.streamed.index(x))
         for y in operator.outputs:
             made = one.made[at]
             written = self.ahead.get(y, y)
@@ -155,6 +171,8 @@ def lost_row(region: Region, order: Sequence[int], rings: Mapping[int, int]) -> 
     made = dict.fromkeys(region.makers, 0) | dict.fromkeys(region.streamed, 0)
     done = [0] * len(region.operators)
     for k in order:
+        if k >= len(region.firings):
+            continue
         one = region.firings[k]
         for x, first in one.first.items():
             while x in region.streamed and made[x] <= one.last[x][done[k]]:

@@ -59,9 +59,9 @@ def front(
             if taken is not None:
                 more = cost(start, end)
                 found += [_Label(max(one.peak, taken), one.cost + more, start, one) for one in labels[start]]
-        if not found:
-            raise ValueError(f"operator {end - 1} can't run by itself")
         labels.append(_undominated(found))
+    if not labels[count]:
+        raise ValueError(f"operator {max(k for k in range(count) if labels[k])} can't run by itself")
     return tuple(
         Cut(peak_bytes=one.peak, cost=one.cost, intervals=_intervals(one, count)) for one in labels[count]
     )

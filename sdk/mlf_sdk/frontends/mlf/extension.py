@@ -68,6 +68,17 @@ class OverlapFact(msgspec.Struct, frozen=True, kw_only=True):
     distance_bytes: Count
 
 
+class StreamFact(msgspec.Struct, frozen=True, kw_only=True):
+    """Input of the model that comes row by row; attributes as in `mlf_sdk.ir.step.Stream`."""
+
+    input: Count
+    rows: Count
+    row_bytes: Count
+    ring_rows: Count
+    ring_offset_bytes: Count
+    counter_bytes: Count
+
+
 class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts about one call.
 
@@ -80,6 +91,7 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         macs: multiplications with weights in one call, for reports.
         layer: the operator that it computes, for reports.
         header: member with the function's prototype; empty: none has it.
+        stream: input of the model that is no argument, because it comes row by row; None: there is none.
     """
 
     writes: tuple[Count, ...] = ()
@@ -90,6 +102,7 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     macs: LargeCount = 0
     layer: LayerFacts | None = None
     header: str = ""
+    stream: StreamFact | None = None
 
 
 class StatedTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

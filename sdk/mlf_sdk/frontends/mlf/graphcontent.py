@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Final
 
 import msgspec
@@ -11,12 +12,12 @@ import numpy as np
 from mlf_sdk.compiler.build import CompiledGraph, CompiledOperator
 from mlf_sdk.compiler.emit import Code
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.kernel import Role
+from mlf_sdk.compiler.kernels.kernel import Role, Stream
 from mlf_sdk.compiler.layer import constant_name, detail_of, macs_of, node_name
 from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, NamedTensor
-from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact
+from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact, StreamFact
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import OWN_COMPILER, FileDigest
@@ -102,8 +103,15 @@ class _Builder:
                 ),
                 origin=kernel.origin,
             ),
+            stream=self._stream(operator, kernel.stream),
         )
         self._node(operator, compiled.symbol, arguments, facts)
+
+    def _stream(self, operator: Operator, stream: Stream | None) -> StreamFact | None:
+        if stream is None:
+            return None
+        position = self.graph.inputs.index(operator.inputs[stream.input])
+        return StreamFact(**{**dataclasses.asdict(stream), "input": position})
 
     def _node(
         self, operator: Operator, symbol: str, arguments: list[str], facts: CallFacts | None = None

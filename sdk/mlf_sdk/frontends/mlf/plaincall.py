@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact
+import msgspec
+
+from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact, StreamFact
 from mlf_sdk.ir.abi import Value, call_with
 from mlf_sdk.ir.model import Overlap, Span, Step, Workspace
-from mlf_sdk.ir.step import Layer
+from mlf_sdk.ir.step import Layer, Stream
 
 STATED = "its compiler states what it accesses"
 
@@ -42,6 +44,7 @@ def stated_step(
         workspaces=workspaces,
         opaque_reason=STATED,
         layer=_layer(facts),
+        stream=None if facts.stream is None else Stream(**msgspec.structs.asdict(facts.stream)),
     )
 
 
@@ -94,6 +97,7 @@ def facts_of(step: Step) -> CallFacts | None:
         )
         if layer
         else None,
+        stream=None if step.stream is None else StreamFact(**msgspec.structs.asdict(step.stream)),
     )
     again = stated_step(facts, step.index, step.name, step.symbol, step.inputs, step.outputs)
     return facts if again == step else None
