@@ -170,7 +170,7 @@ def complete(line: str) -> list[str]:
     ("line", "offered"),
     [
         ("mlf-sdk ", set(ALL)),
-        ("mlf-sdk d", {"doctor"}),
+        ("mlf-sdk d", {"debug", "doctor"}),
         ("mlf-sdk run x.tar --board mps2-an3", {"mps2-an385", "mps2-an386"}),
         ("mlf-sdk run x.tar --board ", set(load_boards())),
         ("mlf-sdk generate x.tar --app ", {"library", "mlperf", "rpc", "standalone"}),

@@ -104,6 +104,7 @@ def test_a_library_holds_nothing_of_a_board_or_an_application(tmp_path: Path) ->
         "CMakeLists.txt",
         "README.md",
         "crt",
+        "mlf_gdb.py",
         "mlf-project.json",
         "mlf-project.sha256",
         "model",

@@ -27,11 +27,18 @@ KINDS: dict[str, dict[str, Any]] = {
     "zephyr": {"board": "mps2_an385", "platform": "zephyr"},
     "zephyr module": {"board": "any", "platform": "zephyr", "app": "library"},
 }
+DESK = {
+    ".gdbinit",
+    ".gitignore",
+    ".vscode/cmake-kits.json",
+    ".vscode/launch.json",
+    ".vscode/tasks.json",
+}
 YOURS = {
-    "host": {"app.cmake", "src/main.c"},
-    "bare metal": {"app.cmake", "app.ld", "src/main.c"},
-    "standalone": {"app.cmake", "app.ld", "src/main.c"},
-    "graph executor": {"app.cmake", "app.ld", "src/main.c"},
+    "host": {"app.cmake", "src/main.c", *DESK},
+    "bare metal": {"app.cmake", "app.ld", "src/main.c", *DESK},
+    "standalone": {"app.cmake", "app.ld", "src/main.c", *DESK},
+    "graph executor": {"app.cmake", "app.ld", "src/main.c", *DESK},
     "library": set(),
     "zephyr": {"app.cmake", "prj.conf", "src/main.c"},
     "zephyr module": set(),

@@ -44,6 +44,7 @@ _COMMANDS = (
     ("bench", "benches", "Run a benchmark of the field on a board."),
     ("sweep", "sweeps", "Run a matrix of models, boards and options, and show which choice to make."),
     ("flash", "devices", "Flash a built project and prove it by the device."),
+    ("debug", "debugger", "Step through a built project in GDB, on QEMU or a probe: at main or in a layer."),
     ("profile", "runs", "Show what each step costs."),
     ("compare", "runs", "Find the first step in which targets differ."),
     ("ports", "devices", "List serial ports and the boards they may be."),

@@ -122,7 +122,19 @@ class _Disk:
 
 
 MANIFEST_NAME = "mlf-project.sha256"
-USER_FILES = frozenset({"app.cmake", "app.ld", "prj.conf", "src/main.c"})  # written once, then the user's
+USER_FILES = frozenset(  # written once, then the user's
+    {
+        ".gdbinit",
+        ".gitignore",
+        ".vscode/cmake-kits.json",
+        ".vscode/launch.json",
+        ".vscode/tasks.json",
+        "app.cmake",
+        "app.ld",
+        "prj.conf",
+        "src/main.c",
+    }
+)
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\n]+)\n")
 
 

@@ -146,8 +146,8 @@ class _Renderer:
         top = self._top_values(models, crt)
         templates = self.platform.templates
         if templates is None:
-            files["CMakePresets.json"] = _presets(self.platform.toolchain)
-            templates = _plain_templates(self.options.app)
+            files["CMakePresets.json"] = _presets(self.platform.toolchain, self.options.kernel_flags)
+            templates = {**_plain_templates(self.options.app), **_DESK_TEMPLATES}
         files.update({path: template_text(template, top) for path, template in templates.items()})
         for model in models:
             for path, template in self.platform.model_templates.items():
@@ -172,6 +172,8 @@ class _Renderer:
             }
         return {
             "names": names,
+            "toolchain": self.platform.toolchain,
+            "gdb": "gdb-multiarch",
             "project_name": legal_identifier(f"{models[0]['c_name']}_app"),
             "board": {
                 "name": self.platform.board,
@@ -265,6 +267,15 @@ class _Renderer:
         return files
 
 
+_DESK_TEMPLATES = {
+    ".gdbinit": "vscode/gdbinit.j2",
+    ".gitignore": "vscode/gitignore.j2",
+    ".vscode/cmake-kits.json": "vscode/cmake-kits.json.j2",
+    ".vscode/launch.json": "vscode/launch.json.j2",
+    ".vscode/tasks.json": "vscode/tasks.json.j2",
+}
+
+
 def _plain_templates(app: str) -> dict[str, str]:
     return {
         "CMakeLists.txt": "common/CMakeLists.txt.j2",
@@ -287,7 +298,8 @@ def _crt_files(folders: Sequence[str], without: Sequence[str]) -> dict[str, byte
     return files
 
 
-def _presets(toolchain: str) -> bytes:
+def _presets(toolchain: str, kernel_flags: Sequence[str]) -> bytes:
+    """Presets: as it is shipped, and to step through in a folder of its own."""
     configure: dict[str, Any] = {
         "name": "default",
         "generator": "Ninja",
@@ -296,10 +308,18 @@ def _presets(toolchain: str) -> bytes:
     }
     if toolchain:
         configure["toolchainFile"] = "${sourceDir}/" + toolchain
+    kept = [flag for flag in kernel_flags if not flag.startswith("-O")]
+    debug = {
+        "name": "debug",
+        "inherits": "default",
+        "binaryDir": "${sourceDir}/build-debug",
+        "cacheVariables": {"MLF_FLAGS": "-Og", "MLF_KERNEL_FLAGS": " ".join(["-Og", *kept])},
+    }
+    names = ("default", "debug")
     presets = {
         "version": 3,
         "cmakeMinimumRequired": {"major": 3, "minor": 21, "patch": 0},
-        "configurePresets": [configure],
-        "buildPresets": [{"name": "default", "configurePreset": "default"}],
+        "configurePresets": [configure, debug],
+        "buildPresets": [{"name": name, "configurePreset": name} for name in names],
     }
     return (json.dumps(presets, indent=2) + "\n").encode()

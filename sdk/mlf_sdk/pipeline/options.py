@@ -234,6 +234,37 @@ class FlashOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DebugOptions(Options):
+    """Options of ``debug``."""
+
+    on: str | None = option(
+        None,
+        "Debug server: qemu where the board is emulated, else the probe's. Default: that of the board's row.",
+        choices=("qemu", "openocd", "pyocd", "jlink"),
+        group="Target",
+    )
+    stop: str = option(
+        "main",
+        "Stop there first: a function, FILE:LINE, or or layer:N, in that layer alone of a shared kernel.",
+        flags=("--break",),
+        metavar="PLACE",
+        group="Target",
+    )
+    gdb_port: int | None = option(
+        None, "TCP port of the debug server; default: one that is free.", metavar="N", check=between(1, 65535)
+    )
+    server_only: bool = option(
+        False,
+        "Start the debug server alone, for a debugger that is started elsewhere (an IDE).",
+        group="Target",
+    )
+    load: bool = option(
+        True, "Write the image to the board first (default).", group="Target", negative="--no-load"
+    )
+    extra: tuple[str, ...] = option((), "More arguments for GDB.", count="many", metavar="[-- ARGS]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorOptions(Options):
     """Options of ``monitor`` beside those of the request."""
 

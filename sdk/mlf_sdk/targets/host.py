@@ -63,6 +63,7 @@ class CmakeTarget(BoardTarget):
             templates={
                 "CMakeLists.txt": "common/library_CMakeLists.txt.j2",
                 "README.md": "common/library_README.md.j2",
+                "mlf_gdb.py": "common/mlf_gdb.py.j2",
             },
         )
 

@@ -261,6 +261,26 @@ def start_process(
     return RunningProcess(argv, process, stderr)
 
 
+def run_interactive(argv: Sequence[str], *, cwd: Path | None = None) -> int:
+    """Run a program that has the terminal until it ends, and return its exit code; Ctrl-C is for it alone.
+
+    Raises:
+        ProcessError: the program is missing.
+    """
+    if not is_found(argv[0], cwd, None):
+        raise MissingProgramError(f"'{argv[0]}' is not installed", argv=argv, hint=missing_hint(argv[0]))
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with subprocess.Popen(argv, cwd=cwd, preexec_fn=_hear_interrupts) as process:  # noqa: PLW1509
+            return process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _hear_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _spawn(
     argv: Sequence[str],
     *,

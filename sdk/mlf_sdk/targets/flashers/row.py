@@ -45,6 +45,22 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     options: dict[str, str]
 
 
+class DebugServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """GDB server that works with a runner's probe; its arguments have the runner's placeholders.
+
+    Attributes:
+        program: names to look for on PATH.
+        args: arguments; ``{gdb_port}`` is the TCP port to listen on.
+        reset: command of its monitor that resets the chip and halts it.
+        install: how to get it; empty: as the runner.
+    """
+
+    program: tuple[Line, ...]
+    args: tuple[str | tuple[str, ...], ...]
+    reset: Line
+    install: str = ""
+
+
 class RunnerRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A runner.
 
@@ -72,6 +88,7 @@ class RunnerRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         file: for a copy: which form of the image.
         marker: for a copy: a file that marks the volume; ``label`` (an option) names it as well.
         fail_file: for a copy: a file that the board puts there when it refused the image.
+        server: GDB server for ``mlf-sdk debug``; None: there is none.
     """
 
     name: Name
@@ -92,6 +109,7 @@ class RunnerRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     file: Literal["elf", "bin", "hex", "uf2"] = "elf"
     marker: str = ""
     fail_file: str = ""
+    server: DebugServer | None = None
 
     def texts(self) -> Iterator[str]:
         """Everything that may hold placeholders."""
