@@ -304,3 +304,9 @@ def test_code_that_is_not_c_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="plain C"):
         mlf_sdk.export(archive, tmp_path / "out", to="make")
     assert not (tmp_path / "out").exists()
+
+
+def test_assembly_in_files_of_its_own_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="assembly in files of its own"):
+        mlf_sdk.export(LAYERS, tmp_path / "out", to="make", core="cortex-m4", asm="file")
+    assert not (tmp_path / "out").exists()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 from mlf_sdk.cli.command import Command, Outcome
 from mlf_sdk.pipeline.options import DebugOptions
@@ -28,20 +29,18 @@ def debug(request: Request, own: DebugOptions, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline.pipeline import Pipeline
     from mlf_sdk.tools.process import run_interactive
 
-    with open_debugger(request, own, Pipeline(progress), sys.stderr.write) as session:
+    with open_debugger(request, own, Pipeline(progress), _say) as session:
         if not session.argv:
-            sys.stderr.write(f"{session.server}: GDB connects to localhost:{session.port}; Ctrl-C ends it\n")
-            sys.stderr.flush()
-            while session.argv == ():
-                _sleep()
+            _say(f"{session.server}: GDB connects to localhost:{session.port}; Ctrl-C ends it\n")
+            while not session.argv:
+                time.sleep(3600)
         code = run_interactive(session.argv, cwd=session.folder)
     return Outcome(exit_code=code)
 
 
-def _sleep() -> None:
-    import time
-
-    time.sleep(3600)
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 COMMANDS = {

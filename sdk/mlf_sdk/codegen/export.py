@@ -158,6 +158,7 @@ def check_is_c(model: Model) -> None:
     lacks = (
         ("objects that are compiled already", UnitKind.OBJECT in kinds),
         ("C++ code", UnitKind.CXX in kinds),
+        ("assembly in files of its own", UnitKind.ASSEMBLY in kinds),
         ("calls of CMSIS-NN", needs_cmsis_nn(model)),
     )
     for what, is_there in lacks:
@@ -165,7 +166,7 @@ def check_is_c(model: Model) -> None:
             raise InputError(
                 f"the archive has {what}: an export is plain C",
                 where=f"model {model.name}",
-                hint="Export the model that it was made from (.tflite, .onnx), or generate a project.",
+                hint="Export the model that it was made from, without --asm file, or generate a project.",
             )
 
 
