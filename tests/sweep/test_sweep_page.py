@@ -83,6 +83,22 @@ def test_the_page_of_many_cells(tmp_path: Path) -> None:
             browser.ask("ticks([0.12, 0.31]).map((one) => one.toFixed(2)).join()")
             == "0.10,0.15,0.20,0.25,0.30,0.35"
         )
+        column = (
+            "[...document.querySelectorAll('#cells-table tbody tr')].map(r => r.children[{}].textContent)"
+        )
+        heads = browser.ask("[...document.querySelectorAll('#cells-table thead th')].map(h => h.textContent)")
+        assert heads[:4] == ["cell", "model", "board", "cflags"]
+        at = heads.index("flash bytes")
+        browser.ask(f"document.querySelectorAll('#cells-table thead th')[{at}].firstChild.click()")
+        rising = [int(text.replace(",", "")) for text in browser.ask(column.format(at))]
+        assert rising == sorted(rising)
+        assert rising[0] == 90_000 - 100 * 49
+        browser.ask(f"document.querySelectorAll('#cells-table thead th')[{at}].firstChild.click()")
+        assert browser.ask(column.format(at)) == [f"{value:,}" for value in reversed(rising)]
+        browser.open(page, width=400)
+        assert browser.ask("document.querySelector('#pareto-picture svg').clientWidth") >= 600
+        assert browser.ask("document.documentElement.scrollWidth") == 400
+        browser.open(page, width=1200)
         browser.ask("document.querySelector('#pivot-table button').click()")
         assert browser.ask("document.getElementById('detail').open")
         assert "log of" in browser.ask("document.querySelector('#detail pre').textContent")

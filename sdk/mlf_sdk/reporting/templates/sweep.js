@@ -159,12 +159,24 @@ function picture(cells, front) {
 const verdicts = [...new Set(data.cells.map((cell) => cell.verdict))];
 const bad = verdicts.filter((name) => name !== "proven" && name !== "not here");
 const verdictBox = select(document.getElementById("cells-controls"), "verdict", [["", "any"], ...(bad.length ? [["bad", "all that need attention"]] : []), ...verdicts.map((name) => [name, name])], bad.length ? "bad" : "", drawCells);
+const order = { by: null, sign: 1 };
 function drawCells() {
   const wanted = data.cells.filter((cell) => !verdictBox.value || cell.verdict === verdictBox.value || (verdictBox.value === "bad" && kind(cell) === "bad"));
   const varied = axes.map((axis, at) => at).filter((at) => data.axes[axes[at]].length > 1 || axes[at] === "model");
-  const head = element("thead", {}, row("th", ["cell", ...varied.map((at) => words(axes[at])), "why"]));
+  const whys = wanted.some((cell) => cell.why);
+  const heads = [...varied.map((at) => [words(axes[at]), (cell) => cell.labels[at], ""]),
+    ...data.figures.map((name) => [words(name), (cell) => cell.figures[name], "figure"])];
+  if (order.by !== null) {
+    const key = heads.find(([name]) => name === order.by)[1];
+    const rank = (cell) => (key(cell) === undefined ? Infinity : key(cell));
+    wanted.sort((a, b) => (rank(a) < rank(b) ? -1 : rank(a) > rank(b) ? 1 : 0) * order.sign);
+  }
+  const sorter = ([name, , style]) => element("th", { scope: "col", class: style, "aria-sort": order.by !== name ? "none" : order.sign > 0 ? "ascending" : "descending" },
+    element("button", { class: "sort", onclick: () => { order.sign = order.by === name ? -order.sign : 1; order.by = name; drawCells(); } }, name, order.by === name ? (order.sign > 0 ? " \u25b2" : " \u25bc") : ""));
+  const head = element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "cell"), ...heads.map(sorter), whys ? element("th", { scope: "col" }, "why") : null));
   const body = element("tbody");
-  for (const cell of wanted) body.append(element("tr", {}, element("td", {}, opener(cell, cell.name.slice(0, 8), false, 1)), ...varied.map((at) => element("td", {}, cell.labels[at])), element("td", { class: "text" }, cell.why)));
+  for (const cell of wanted) body.append(element("tr", {}, element("td", {}, opener(cell, cell.name.slice(0, 8), false, 1)),
+    ...heads.map(([, of, style]) => element("td", { class: style }, shown(of(cell)))), whys ? element("td", { class: "text" }, cell.why) : null));
   document.getElementById("cells-table").replaceChildren(head, body);
 }
 
