@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.analysis.elf.image import Function, Image, read_image
+from mlf_sdk.analysis.elf.image import Function, Image, Section, read_image
+from mlf_sdk.analysis.elf.raw import Segment
 from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.process import run_process
@@ -210,3 +211,20 @@ def test_damaged_attributes_are_one_error(image: Image, tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="cut off"):
         read_image(path)
+
+
+def test_words_and_what_is_constant() -> None:
+    sections = (
+        Section(name=".text", address=0x100, load_address=0x100, size_bytes=12, in_file=True),
+        Section(name=".data", address=0x2000, load_address=0x10C, size_bytes=4, in_file=True, writable=True),
+    )
+    segments = (
+        Segment(address=0x100, load_address=0x100, size_bytes=10, data=bytes(range(10))),
+        Segment(address=0x2000, load_address=0x10C, size_bytes=4, data=b"\xff" * 4),
+    )
+    image = Image(path=Path("a.elf"), machine="EM_ARM", symbols=(), sections=sections, segments=segments)
+    assert (image.word(0x100), image.word(0x105), image.word(0x2000)) == (0x03020100, 0x08070605, 0xFFFFFFFF)
+    assert image.word(0x108) is None and image.word(0x400) is None  # beyond what is loaded
+    assert image.words(0x101, 0x10C) == (0x07060504,)
+    assert image.words(0x108, 0x100) == ()
+    assert image.is_constant(0x104) and not image.is_constant(0x2000) and not image.is_constant(0x400)

@@ -6,7 +6,6 @@ Light to import: what an estimate needs is loaded where one is made.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -92,19 +91,9 @@ def chip_time(chip: Chip, board: Board, model: LockModel, instructions: int | No
 
 def _cycles_each(model: LockModel, costs: CostModel) -> float:
     """Cycles of an instruction: of the model's layers, or of multiply-accumulates where these are unknown."""
-    from mlf_sdk.judge.estimate import LayerWork, estimate
+    from mlf_sdk.judge.estimate import estimate, layers_of
 
-    layers = [
-        LayerWork(
-            kernel=step.layer.kernel,
-            macs=step.layer.macs,
-            elements=sum(math.prod(model.tensors[i].shape) for i in step.outputs),
-            symbol=step.symbol,
-        )
-        for step in model.steps
-        if step.layer is not None
-    ]
-    found = estimate(layers, costs)
+    found = estimate(layers_of(model), costs)
     if found.instructions:
         return found.cycles / found.instructions
     terms = costs.terms("")

@@ -11,13 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.model import Model
 from mlf_sdk.resources import data_dir
 from mlf_sdk.tools.rowfile import read_row
+
+if TYPE_CHECKING:
+    from mlf_sdk.codegen.lock import LockModel
+    from mlf_sdk.ir.model import Model
 
 Terms = tuple[float, float, float]
 
@@ -102,9 +106,13 @@ def cost_models() -> Mapping[str, CostModel]:
     return {name: row for row in rows for name in (row.core, *row.analogous)}
 
 
-def layers_of(model: Model) -> tuple[LayerWork, ...]:
-    """Layers of a model; empty where its file does not state the kernels of all of them."""
-    if any(step.layer is None for step in model.steps):
+def layers_of(model: Model | LockModel, *, all_or_none: bool = False) -> tuple[LayerWork, ...]:
+    """Work of the layers of a model whose kernels its file states.
+
+    Args:
+        all_or_none: none, where it does not state all of them.
+    """
+    if all_or_none and any(step.layer is None for step in model.steps):
         return ()
     return tuple(
         LayerWork(

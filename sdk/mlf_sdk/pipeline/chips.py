@@ -215,7 +215,7 @@ def _planned(request: Request, progress: Progress) -> ModelSizes:
         arena_bytes=layout.arena_reserved_bytes,
         state_bytes=layout.state_bytes,
         params_bytes=layout.params_bytes,
-        layers=layers_of(model),
+        layers=layers_of(model, all_or_none=True),
     )
 
 

@@ -8,6 +8,7 @@ Addresses of functions carry no bit that tells the instruction set.
 from __future__ import annotations
 
 import io
+import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -185,6 +186,22 @@ class Image:
             if 0 <= offset < len(segment.data):
                 return segment.data[offset : offset + size]
         return b""
+
+    def word(self, address: int) -> int | None:
+        """The word of 32 bits at an address; None outside."""
+        data = self.bytes_at(address, 4)
+        return int.from_bytes(data, "little") if len(data) == 4 else None
+
+    def words(self, start: int, end: int) -> tuple[int, ...]:
+        """Words of 32 bits that lie aligned from ``start`` to ``end``."""
+        first = (start + 3) & ~3
+        data = self.bytes_at(first, max(0, end - first))
+        return struct.unpack_from(f"<{len(data) // 4}I", data)
+
+    def is_constant(self, address: int) -> bool:
+        """True when the contents at an address cannot change."""
+        section = self.section_at(address)
+        return section is not None and section.load_address == section.address
 
     def is_code(self, address: int) -> bool:
         """True when the image has code at an address."""

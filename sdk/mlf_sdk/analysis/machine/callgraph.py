@@ -162,7 +162,7 @@ class CallGraph:
 
         Objects of kernels that call through no pointer are none, nor large ones with few pointers.
         """
-        if symbol.is_function or not self.code.is_constant(symbol.address):
+        if symbol.is_function or not self.image.is_constant(symbol.address):
             return False
         by = self.users.get(symbol.address, [])
         if by and all(frame.entry in self.plain for frame in by):
@@ -199,7 +199,7 @@ class CallGraph:
         for address, by in self.users.items():
             symbol = self.image.object_at(address)
             is_own = len(by) == 1 and self.roles.get(by[0].entry) == "server"
-            if symbol is not None and is_own and self.code.is_constant(address):
+            if symbol is not None and is_own and self.image.is_constant(address):
                 found.setdefault(by[0].entry, []).append(symbol)
         return found
 
@@ -227,7 +227,7 @@ class CallGraph:
             return {site.target}
         table = self.image.object_at(site.table) if site.table is not None else None
         section = self.image.section_at(table.address) if table is not None else None
-        if table is None or section is None or section.writable or not self.code.is_constant(table.address):
+        if table is None or section is None or section.writable or not self.image.is_constant(table.address):
             return None
         return self.code.pointers(table.address, table.end) or None
 

@@ -85,9 +85,6 @@ class MachineCode(Protocol):
     def call_before(self, address: int) -> Call | None:
         """Return the call that returns to an address; None: there is none."""
 
-    def is_constant(self, address: int) -> bool:
-        """Return True when the contents at an address cannot change."""
-
     def pointers(self, start: int, end: int) -> set[int]:
         """Return the functions whose addresses stand in words from ``start`` to ``end``."""
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -23,13 +24,13 @@ class Loaded(msgspec.Struct, frozen=True):
 Value = int | StackAddress | Loaded
 
 
-def joined(one: Mapping[int, Value], other: Mapping[int, Value], *, exact: bool = False) -> dict[int, Value]:
+def joined(one: Mapping[int, Any], other: Mapping[int, Any], *, exact: bool = False) -> dict[int, Any]:
     """Join the registers of two ways that meet: equal values stay, of addresses on the stack the lower.
 
     Args:
         exact: keep equal values only. A loop that counts an address down would never end otherwise.
     """
-    kept: dict[int, Value] = {}
+    kept: dict[int, Any] = {}
     for register, value in one.items():
         found = other.get(register)
         if found == value:

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import struct
-from bisect import bisect_right
-
 from mlf_sdk.analysis.elf.image import Function, Image
 from mlf_sdk.analysis.machine.calls import Call, Frame
+from mlf_sdk.analysis.machine.linked import LinkedCode
 from mlf_sdk.analysis.riscv import decode
 from mlf_sdk.analysis.riscv.decode import Instruction
 from mlf_sdk.analysis.riscv.frames import read_frame
@@ -15,16 +13,13 @@ from mlf_sdk.analysis.riscv.frames import read_frame
 _TRAP = ("mlf_trap_entry", "mlf_trap")  # what calls the handlers of exceptions (crt/baremetal/rv32)
 
 
-class RiscvCode:
+class RiscvCode(LinkedCode):
     """Functions, instructions, calls and words of a linked image."""
 
     def __init__(self, image: Image) -> None:
         """Read from ``image``; nothing is decoded yet."""
-        self.image = image
-        self.functions = image.functions
-        self._starts = [*image.functions]
+        super().__init__(image)
         self._instructions: dict[tuple[int, int], dict[int, Instruction]] = {}
-        self._frames: dict[int, Frame | None] = {}
 
     @property
     def exception_bytes(self) -> int:
@@ -33,22 +28,9 @@ class RiscvCode:
         frames = (self.frame(symbol.address) for symbol in symbols if symbol is not None)
         return sum(frame.bytes for frame in frames if frame is not None)
 
-    def function_at(self, address: int) -> Function | None:
-        """The function that holds an address; code without a symbol is a function of its own."""
-        found = self.image.function_at(address)
-        section = self.image.section_at(address)
-        if found is not None or section is None or not section.executable:
-            return found
-        after = self._starts[bisect_right(self._starts, address) :][:1]
-        end = min([section.end, *after])
-        return Function(names=(f"code at 0x{address:08x}",), address=address, end=end, limit=end)
-
-    def frame(self, entry: int) -> Frame | None:
-        """Calls and stack of the function that is entered at an address; None when there is no code."""
-        if entry not in self._frames:
-            function = self.function_at(entry)
-            self._frames[entry] = None if function is None else read_frame(self, function, entry)
-        return self._frames[entry]
+    def read_frame(self, function: Function, entry: int) -> Frame:
+        """Follow a function that is entered at an address."""
+        return read_frame(self, function, entry)
 
     def instructions(self, function: Function) -> dict[int, Instruction]:
         """All instructions of a function by address, in order."""
@@ -77,22 +59,9 @@ class RiscvCode:
                 return calls.get(found.address, plain)
         return None
 
-    def word(self, address: int) -> int | None:
-        """The word at an address of the image; None outside."""
-        data = self.image.bytes_at(address, 4)
-        return int.from_bytes(data, "little") if len(data) == 4 else None
-
-    def is_constant(self, address: int) -> bool:
-        """True when the contents at an address cannot change."""
-        section = self.image.section_at(address)
-        return section is not None and section.load_address == section.address
-
     def pointers(self, start: int, end: int) -> set[int]:
         """Functions whose addresses stand in words from ``start`` to ``end``.
 
         The image's entry is none: it lies where the memory begins, a common number, and nothing calls it.
         """
-        first = (start + 3) & ~3
-        data = self.image.bytes_at(first, max(0, end - first))
-        words = struct.unpack_from(f"<{len(data) // 4}I", data)
-        return {word for word in words if word in self.functions} - {self.image.entry}
+        return {word for word in self.image.words(start, end) if word in self.functions} - {self.image.entry}

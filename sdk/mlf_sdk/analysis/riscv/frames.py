@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow of one RISC-V function: the stack that it takes, its calls, the addresses that it takes.
-
-Every way through the function is followed, with constants in registers and with the distance of the stack
-pointer from where it stood on entry. Where ways meet, the larger distance counts, and what both know.
-"""
+"""Control flow of one RISC-V function: the stack that it takes, its calls, the addresses that it takes."""
 
 from __future__ import annotations
 
@@ -13,7 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mlf_sdk.analysis.machine.calls import Call, Frame
-from mlf_sdk.analysis.machine.values import Loaded, StackAddress, Value, joined
+from mlf_sdk.analysis.machine.values import Loaded, StackAddress, Value
+from mlf_sdk.analysis.machine.walk import State, Walk
 from mlf_sdk.analysis.riscv.decode import A0, SCRATCH, SP, ZERO, Instruction
 
 if TYPE_CHECKING:
@@ -21,8 +18,6 @@ if TYPE_CHECKING:
     from mlf_sdk.analysis.riscv.code import RiscvCode
 
 _MASK = 0xFFFFFFFF
-_MAX_GROWTH = 16  # so often the depth at one instruction may grow before it counts as unbounded
-_MAX_JOINS = 64  # so often stack addresses may move at one instruction before they count as unknown
 _STACK_TOP = "__mlf_stack_top"
 
 
@@ -35,37 +30,21 @@ class Within(msgspec.Struct, frozen=True):
 Registers = dict[int, Value | Within]
 
 
-class _Step(msgspec.Struct):
-    depth: int
-    registers: Registers
-    growths: int = 0
-    joins: int = 0
-
-
 def read_frame(code: RiscvCode, function: Function, entry: int) -> Frame:
     """Follow a function of a linked image that is entered at an address."""
     return _Tracer(code, function, entry).run()
 
 
-class _Tracer:
+class _Tracer(Walk[State]):
     def __init__(self, code: RiscvCode, function: Function, entry: int) -> None:
         self.code = code
-        self.function = function
-        self.entry = entry
         self.instructions = code.instructions(function)
-        self.steps: dict[int, _Step] = {}
-        self.pending: list[int] = []
+        super().__init__(function, entry, self.instructions)
         self.calls: dict[int, Call] = {}
         self.addresses: dict[int, set[int]] = {}
-        self.unknown: dict[str, None] = {}
 
     def run(self) -> Frame:
-        self._reach(self.entry, 0, {SP: StackAddress(0)})
-        while self.pending:
-            at = self.pending.pop()
-            self.calls.pop(at, None)
-            self.addresses.pop(at, None)
-            self._follow(self.instructions[at], self.steps[at])
+        self.walk(0, {SP: StackAddress(0)})
         calls = [self.calls[at] for at in sorted(self.calls)]
         addresses = set().union(*self.addresses.values()) if self.addresses else set()
         called = {call.target for call in calls if call.by_register}
@@ -73,72 +52,54 @@ class _Tracer:
         return Frame(
             function=self.function,
             entry=self.entry,
-            bytes=max((step.depth for step in self.steps.values()), default=0),
+            bytes=self.depth,
             calls=tuple(calls),
             taken=frozenset(addresses & set(self.code.functions) - called - {self.code.image.entry}),
             objects=frozenset(found.address for found in objects if found is not None),
             unknown=tuple(self.unknown),
         )
 
-    def _reach(self, address: int, depth: int, registers: Registers) -> None:
-        """Record that an instruction can be reached in this state."""
-        if address not in self.instructions:
-            return  # behind a call that never returns
-        step = self.steps.get(address)
-        if step is None:
-            self.steps[address] = _Step(depth, dict(registers))
-            self.pending.append(address)
-            return
-        step.joins += 1
-        kept = _joined(step.registers, registers, exact=step.joins > _MAX_JOINS)
-        if depth <= step.depth and kept == step.registers:
-            return
-        if depth > step.depth:
-            step.growths += 1
-            if step.growths > _MAX_GROWTH:
-                self._not_known("its stack grows in a loop")
-                return
-        step.depth, step.registers = max(depth, step.depth), kept
-        self.pending.append(address)
-
-    def _not_known(self, why: str) -> None:
-        self.unknown[f"{self.function.name}: {why}"] = None
+    def begin(self, address: int, depth: int, registers: Registers) -> State:
+        return State(depth=depth, registers=registers)
 
     # ---- where an instruction leads ----
 
-    def _follow(self, one: Instruction, step: _Step) -> None:
+    def follow(self, address: int, step: State) -> None:
+        self.calls.pop(address, None)
+        self.addresses.pop(address, None)
+        one = self.instructions[address]
         after = one.address + one.size
         if one.kind in ("trap", "mret"):
             if one.kind == "trap" and self.instructions.get(after) is not None:
-                self._reach(after, step.depth, step.registers)  # semihosting, a breakpoint
+                self.reach(after, step.depth, step.registers)  # semihosting, a breakpoint
         elif one.kind == "branch":
-            self._reach(after, step.depth, step.registers)
+            self.reach(after, step.depth, step.registers)
             self._go(one, step, one.target)
         elif one.kind == "jal":
             if one.is_call:
                 self._set_call(one, step, one.target, returns=True)
-                self._reach(after, step.depth, _kept(step.registers))
+                self.reach(after, step.depth, _kept(step.registers))
             else:
                 self._go(one, step, one.target)
         elif one.kind == "jalr":
             self._jump(one, step, after)
         else:
             depth, registers = self._effect(one, step)
-            self._reach(after, depth, registers)
+            self.reach(after, depth, registers)
 
-    def _go(self, one: Instruction, step: _Step, target: int) -> None:
+    def _go(self, one: Instruction, step: State, target: int) -> None:
         if target == self.entry or (target in self.instructions and target not in self.code.functions):
-            self._reach(target, step.depth, step.registers)
+            self.reach(target, step.depth, step.registers)
         else:
             self._set_call(one, step, target, returns=False)
 
-    def _jump(self, one: Instruction, step: _Step, after: int) -> None:
+    def _jump(self, one: Instruction, step: State, after: int) -> None:
         """Follow a jump through a register: a call, a return, a table, or another function."""
         value = step.registers.get(one.rs1)
         target = (value + one.imm) & _MASK & ~1 if isinstance(value, int) else None
         if one.is_call:
             self._set_call(one, step, target, returns=True, pointer=value)
-            self._reach(after, step.depth, _kept(step.registers))
+            self.reach(after, step.depth, _kept(step.registers))
         elif one.is_return:
             return
         elif target is not None:
@@ -146,7 +107,7 @@ class _Tracer:
         else:
             table = self._table(value) if isinstance(value, Loaded) else []
             for place in table:
-                self._reach(place, step.depth, step.registers)
+                self.reach(place, step.depth, step.registers)
             if not table:
                 self._set_call(one, step, None, returns=False, pointer=value)
 
@@ -154,7 +115,7 @@ class _Tracer:
         """Places inside the function whose addresses stand in a row from an address on."""
         found = []
         at = value.address
-        while (word := self.code.word(at)) is not None:
+        while (word := self.code.image.word(at)) is not None:
             if not self.function.address <= word < self.function.end or word not in self.instructions:
                 break
             found.append(word)
@@ -164,7 +125,7 @@ class _Tracer:
     def _set_call(
         self,
         one: Instruction,
-        step: _Step,
+        step: State,
         target: int | None,
         *,
         returns: bool,
@@ -185,7 +146,7 @@ class _Tracer:
 
     # ---- what an instruction does to the stack pointer and to constants ----
 
-    def _effect(self, one: Instruction, step: _Step) -> tuple[int, Registers]:
+    def _effect(self, one: Instruction, step: State) -> tuple[int, Registers]:
         value = _value_of(one, step.registers)
         self._note(one, step.registers, value)
         registers = {r: v for r, v in step.registers.items() if r != one.rd or r == ZERO}
@@ -200,7 +161,7 @@ class _Tracer:
         top = self.code.image.find(_STACK_TOP)
         if top is not None and value == top.address:  # start-up, and a report that needs all of the stack
             return 0, registers | {SP: StackAddress(0)}
-        self._not_known("a frame whose size is only known at run time")
+        self.not_known("a frame whose size is only known at run time")
         return step.depth, registers | {SP: StackAddress(step.depth)}
 
     def _note(self, one: Instruction, registers: Registers, value: Value | Within | None) -> None:
@@ -225,15 +186,6 @@ class _Tracer:
 
 def _kept(registers: Mapping[int, Value | Within]) -> Registers:
     return {r: v for r, v in registers.items() if r not in SCRATCH}
-
-
-def _joined(one: Registers, other: Registers, *, exact: bool) -> Registers:
-    plain = joined(
-        {r: v for r, v in one.items() if not isinstance(v, Within)},
-        {r: v for r, v in other.items() if not isinstance(v, Within)},
-        exact=exact,
-    )
-    return {**{r: v for r, v in one.items() if isinstance(v, Within) and other.get(r) == v}, **plain}
 
 
 def _value_of(one: Instruction, registers: Registers) -> Value | Within | None:

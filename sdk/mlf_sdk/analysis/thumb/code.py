@@ -6,7 +6,6 @@ Arm's ELF ABI (AAELF32, mapping symbols) marks where code (``$t``) and data (``$
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from capstone import arm
 
 from mlf_sdk.analysis.elf.image import Function, Image
 from mlf_sdk.analysis.machine.calls import Call, Frame
+from mlf_sdk.analysis.machine.linked import LinkedCode
 from mlf_sdk.analysis.thumb import decode
 from mlf_sdk.analysis.thumb.decode import Undecoded
 from mlf_sdk.analysis.thumb.frames import read_frame
@@ -26,20 +26,17 @@ if TYPE_CHECKING:
 _BASIC_FRAME, _FPU_FRAME, _ALIGNMENT = 32, 104, 4  # bytes: 8 words, 26 with floating-point registers
 
 
-class ThumbCode:
+class ThumbCode(LinkedCode):
     """Functions, instructions, calls and words of a linked image."""
 
     strict = False
 
     def __init__(self, image: Image) -> None:
         """Read from ``image``; nothing is decoded yet."""
-        self.image = image
-        self.functions = image.functions
+        super().__init__(image)
         self.visits = 0
-        self._starts = [*image.functions]
         self._marks = [address for address, _ in image.marks]
         self._instructions: dict[tuple[int, int], dict[int, Instruction | Undecoded]] = {}
-        self._frames: dict[int, Frame | None] = {}
 
     @property
     def exception_bytes(self) -> int:
@@ -50,27 +47,14 @@ class ThumbCode:
 
     # ---- functions ----
 
-    def function_at(self, address: int) -> Function | None:
-        """The function that holds an address; code without a symbol is a function of its own."""
-        found = self.image.function_at(address)
-        section = self.image.section_at(address)
-        if found is not None or section is None or not section.executable:
-            return found
-        after = self._starts[bisect_right(self._starts, address) :][:1]
-        end = min([section.end, *after])
-        return Function(names=(f"code at 0x{address:08x}",), address=address, end=end, limit=end)
-
     def name_at(self, address: int) -> str:
         """The name of the function that begins at an address; empty: none does."""
         found = self.functions.get(address)
         return found.name if found is not None else ""
 
-    def frame(self, entry: int) -> Frame | None:
-        """Calls and stack of the function that is entered at an address; None when there is no code."""
-        if entry not in self._frames:
-            function = self.function_at(entry)
-            self._frames[entry] = None if function is None else read_frame(self, function, entry)
-        return self._frames[entry]
+    def read_frame(self, function: Function, entry: int) -> Frame:
+        """Follow a function that is entered at an address."""
+        return read_frame(self, function, entry)
 
     # ---- instructions ----
 
@@ -130,17 +114,9 @@ class ThumbCode:
 
     def word(self, address: int) -> int | None:
         """The word at an address of the image; None outside."""
-        data = self.image.bytes_at(address, 4)
-        return int.from_bytes(data, "little") if len(data) == 4 else None
-
-    def is_constant(self, address: int) -> bool:
-        """True when the contents at an address cannot change."""
-        section = self.image.section_at(address)
-        return section is not None and section.load_address == section.address
+        return self.image.word(address)
 
     def pointers(self, start: int, end: int) -> set[int]:
         """Functions whose addresses, with the Thumb bit, stand in words from ``start`` to ``end``."""
-        first = (start + 3) & ~3
-        data = self.image.bytes_at(first, max(0, end - first))
-        words = struct.unpack_from(f"<{len(data) // 4}I", data)
+        words = self.image.words(start, end)
         return {word & ~1 for word in words if word & 1 and word & ~1 in self.functions}

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow of one Thumb function, with the stack depth and the constants at each instruction.
-
-Every way through the function is followed, with constants in registers and with the distance of the stack
-pointer from where it stood on entry. Where ways meet, the larger distance counts, and what both know.
-"""
+"""Control flow of one Thumb function, with the stack depth and the constants at each instruction."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from capstone import arm
 
 from mlf_sdk.analysis.machine.calls import Call
 from mlf_sdk.analysis.machine.values import Loaded, StackAddress, Value, joined
+from mlf_sdk.analysis.machine.walk import State, Walk
 from mlf_sdk.analysis.thumb import decode
 from mlf_sdk.analysis.thumb.decode import PC, SP, Undecoded
 from mlf_sdk.analysis.thumb.values import value_of
@@ -28,8 +25,6 @@ MAX_VISITS = 200_000
 
 _TABLE_HELPER = "__gnu_thumb1_case_"  # libgcc: jumps through the table behind its call
 _RETURN = StackAddress(-1)  # stands for the return address
-_MAX_GROWTH = 16  # so often the depth at one instruction may grow before it counts as unbounded
-_MAX_JOINS = 64  # so often stack addresses may move at one instruction before they count as unknown
 
 
 class UntraceableError(Exception):
@@ -67,12 +62,10 @@ class Code(Protocol):
         """True when the linker will still change the instruction at an address."""
 
 
-class TracedInstruction(msgspec.Struct):
+class TracedInstruction(State, kw_only=True):
     """One instruction that can be reached.
 
     Attributes:
-        depth: bytes on the stack when it begins, the most of all ways.
-        registers: known when it begins, whichever way it was reached.
         following: addresses that it can lead to inside the function.
         call: what it calls, if it does.
         leaves: it may return from the function.
@@ -80,14 +73,10 @@ class TracedInstruction(msgspec.Struct):
     """
 
     instruction: Instruction | Undecoded
-    depth: int
-    registers: dict[int, Value]
     following: tuple[int, ...] = ()
     call: Call | None = None
     leaves: bool = False
     value: Value | None = None
-    growths: int = 0
-    joins: int = 0
 
 
 class Trace(msgspec.Struct):
@@ -106,76 +95,50 @@ def trace_function(code: Code, function: Function, entry: int) -> Trace:
     return _Tracer(code, function, entry).run()
 
 
-class _Tracer:
+class _Tracer(Walk[TracedInstruction]):
     def __init__(self, code: Code, function: Function, entry: int) -> None:
         self.code = code
-        self.function = function
-        self.entry = entry
         self.instructions = code.instructions(function)
-        self.trace = Trace()
-        self.pending: list[int] = []
+        super().__init__(function, entry, self.instructions)
         self.table: tuple[int, dict[int, Value]] | None = None
 
     def run(self) -> Trace:
-        self._reach(self.entry, 0, {})
-        self._follow()
+        self.walk(0, {})
         while self.table is not None:
             # What only a jump through a table reaches has the depth of that jump.
-            left = next((a for a in self.instructions if a >= self.entry and a not in self.trace.steps), None)
+            left = next((a for a in self.instructions if a >= self.entry and a not in self.steps), None)
             if left is None:
                 break
-            self._reach(left, *self.table)
-            self._follow()
-        return self.trace
+            self.walk(*self.table, start=left)
+        return Trace(self.steps, self.unknown)
 
-    def _follow(self) -> None:
-        while self.pending:
-            self.code.visits += 1
-            if self.code.strict and self.code.visits > MAX_VISITS:
-                raise UntraceableError("the object has too much code to follow")
-            step = self.trace.steps[self.pending.pop()]
-            step.following, step.call, step.leaves, step.value = (), None, False, None
-            if isinstance(step.instruction, Undecoded):
-                self._pass_undecoded(step, step.instruction)
-            else:
-                self._resolve(step, step.instruction)
+    def begin(self, address: int, depth: int, registers: dict[int, Value]) -> TracedInstruction:
+        return TracedInstruction(instruction=self.instructions[address], depth=depth, registers=registers)
 
-    def _reach(self, address: int, depth: int, registers: dict[int, Value]) -> None:
-        """Record that an instruction can be reached in this state."""
-        if address not in self.instructions:
-            if self.code.strict:
-                raise UntraceableError("the flow of control leaves the code")
-            return  # behind a call that never returns, or a table
-        step = self.trace.steps.get(address)
-        if step is None:
-            self.trace.steps[address] = TracedInstruction(self.instructions[address], depth, dict(registers))
-            self.pending.append(address)
-            return
-        step.joins += 1
-        kept = joined(step.registers, registers, exact=step.joins > _MAX_JOINS)
-        if depth <= step.depth and kept == step.registers:
-            return
-        if depth > step.depth:
-            step.growths += 1
-            if step.growths > _MAX_GROWTH:
-                self._not_known("its stack grows in a loop")
-                return
-        step.depth, step.registers = max(depth, step.depth), kept
-        self.pending.append(address)
+    def leave(self, address: int) -> None:
+        if self.code.strict:
+            raise UntraceableError("the flow of control leaves the code")
+
+    def follow(self, address: int, step: TracedInstruction) -> None:
+        self.code.visits += 1
+        if self.code.strict and self.code.visits > MAX_VISITS:
+            raise UntraceableError("the object has too much code to follow")
+        step.following, step.call, step.leaves, step.value = (), None, False, None
+        if isinstance(step.instruction, Undecoded):
+            self._pass_undecoded(step, step.instruction)
+        else:
+            self._resolve(step, step.instruction)
 
     def _onward(self, step: TracedInstruction, address: int, depth: int, registers: dict[int, Value]) -> None:
         step.following = (*step.following, address)
-        self._reach(address, depth, registers)
-
-    def _not_known(self, why: str) -> None:
-        self.trace.unknown[f"{self.function.name}: {why}"] = None
+        self.reach(address, depth, registers)
 
     def _pass_undecoded(self, step: TracedInstruction, instruction: Undecoded) -> None:
         """Skip an undecoded instruction: harmless unless it stores with writeback to the stack pointer."""
         if self.code.strict:
             raise UntraceableError(f"there is no instruction at {self.code.name_at(instruction.address)}")
         if instruction.stores_with_writeback_to_sp:
-            self._not_known("an unknown instruction moves the stack pointer")
+            self.not_known("an unknown instruction moves the stack pointer")
         self._onward(step, instruction.address + instruction.size, step.depth, step.registers)
 
     # ---- where an instruction leads ----
@@ -309,7 +272,7 @@ class _Tracer:
             value = value_of(self.code, instruction, step.depth, step.registers)
             if isinstance(value, StackAddress):
                 return value.bytes
-        self._not_known("a frame whose size is only known at run time")
+        self.not_known("a frame whose size is only known at run time")
         return step.depth
 
 
