@@ -37,7 +37,11 @@ ROOT = Path(__file__).resolve().parents[1]
 COSTS = ROOT / "board_templates" / "costs"
 _OF_MODEL = ("kernels", "tables")
 _NOT_RUNTIME = (*_OF_MODEL, "params", "server", "statics", "data", "bss", "stack", "arena")
-_SERVES = {"cortex-m55": ("cortex-m85",), "cortex-m3": ("cortex-m33+nodsp",)}  # by analogy
+_SERVES = {
+    "cortex-m55": ("cortex-m85",),
+    "cortex-m3": ("cortex-m33+nodsp",),
+    "rv32imac": ("rv32imc",),
+}  # by analogy
 _LEAST = 100  # instructions of a kernel that is worth a coefficient
 
 

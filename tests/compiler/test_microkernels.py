@@ -13,7 +13,7 @@ import pytest
 
 import toy_microkernel
 from ccode import compiler
-from core_images import MISSING, START, emulate, emulator, image_text, link
+from core_images import MACHINES, MISSING, START, emulate, emulator, image_text, link
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels import conv_2ch_int8, mve, mve_depthwise, scalar
@@ -273,31 +273,45 @@ def test_a_bad_row_of_an_instruction_set_is_named(row: str, message: str, tmp_pa
         read_instruction_set(path)
 
 
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("core", "name", "registers"),
+    [("cortex-m4", "dsp", "r0 r1 r2 r3"), ("rv32imac", "rv32im", "a0 a1 a2 a3")],
+)
+def test_instructions_do_what_the_table_says(core: str, name: str, registers: str, tmp_path: Path) -> None:
+    machine, target = MACHINES[core_named(core)], instruction_set(name)
+    if machine.missing:
+        pytest.skip(f"not installed: {machine.missing}")
+    random, calls, wanted = np.random.default_rng(0), [], []
+    first, *others = registers.split()
+    expressions = {n: s for n, s in target.spellings.items() if not is_assignments(target.meanings[n])}
+    for operation, spelling in expressions.items():
+        for i in (1, 7, 13):
+            given = {letter: int(v) for letter, v in zip("abc", words(random, 3), strict=True)}
+            meaning = target.meanings[operation]
+            if "shift_right(a, b)" in meaning:
+                given["b"] = i
+            if "minimum(maximum(a, 0), b)" in meaning:  # a in between, below and above
+                given |= {"a": {1: 200, 7: -3, 13: 256}[i], "b": 255}
+            value = eval(meaning, PYTHON_FUNCTIONS, {**given, "i": i})
+            wanted.append(str(int(signed(value)) & 0xFFFFFFFF))
+            d = others[0] if spelling.modifies else first
+            named = dict(zip("abc", others, strict=True)) | {"d": d, "i": i, "low": i, "high": 0}
+            texts = "".join(f"{t.format(**named)}\\n" for t in spelling.text)
+            variables = "".join(
+                f' register uint32_t {letter} __asm("{r}") = {v & 0xFFFFFFFF}u;'
+                for r, (letter, v) in zip(others, given.items(), strict=True)
+            )
+            calls.append(
+                f'{{{variables} register uint32_t d __asm("{first}"); __asm volatile("{texts}" : "=&r"(d), "+r"(a),'
+                f' "+r"(b), "+r"(c) : : "cc"); number({"a" if spelling.modifies else "d"}); host(4, "\\n"); }}'
+            )
+    text = START + f"int main(void)\n{{\n{''.join(calls)}    return 0;\n}}\n"
+    assert emulate(text, core_named(core), tmp_path) == wanted
+
+
 class TestOnACore:
     pytestmark = on_core
-
-    def test_instructions_do_what_the_table_says(self, tmp_path: Path) -> None:
-        random, calls, wanted = np.random.default_rng(0), [], []
-        expressions = {n: s for n, s in THUMB.spellings.items() if not is_assignments(THUMB.meanings[n])}
-        for name, spelling in expressions.items():
-            for i in (1, 7, 13):
-                given = {letter: int(v) for letter, v in zip("abc", words(random, 3), strict=True)}
-                if "shift_right(a, b)" in THUMB.meanings[name]:
-                    given["b"] = i
-                value = eval(THUMB.meanings[name], PYTHON_FUNCTIONS, {**given, "i": i})
-                wanted.append(str(signed(value) & 0xFFFFFFFF))
-                d = "r1" if spelling.modifies else "r0"
-                texts = "".join(
-                    f"{t.format(d=d, a='r1', b='r2', c='r3', i=i, low=i, high=0)}\\n" for t in spelling.text
-                )
-                loads = "".join(f"mov r{k}, %{k}\\n" for k in (1, 2, 3))
-                operands = ", ".join(f'"r"({v}u)' for v in (v & 0xFFFFFFFF for v in given.values()))
-                calls.append(
-                    f'{{ uint32_t d; __asm volatile("{loads}{texts}mov %0, {d}" : "=&r"(d) : {operands}'
-                    ' : "r0", "r1", "r2", "r3", "cc"); number(d); host(4, "\\n"); }'
-                )
-        text = START + f"int main(void)\n{{\n{''.join(calls)}    return 0;\n}}\n"
-        assert emulate(text, CORTEX_M4, tmp_path) == wanted
 
     def test_a_debugger_walks_from_a_tile_to_main(self, tmp_path: Path) -> None:
         gdb = compiler("gdb-multiarch")
@@ -316,6 +330,20 @@ class TestOnACore:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         frames = re.findall(r"#\d+ .*?(\w+) \(", done.stdout)
         assert frames[:1] == [tile] and "main" in frames, done.stdout + done.stderr
+
+
+def test_debuggers_find_what_a_frame_of_stores_keeps() -> None:
+    """Unwind rules of a frame that is made by one step of the stack pointer and a store a register."""
+    frame = instruction_set("rv32im").frame
+    enter, leave = ([t.format() for t in lines] for lines in (frame.enter, frame.leave))
+    stored = dict(re.findall(r"sw (\w+), (\d+)\(sp\)", "\n".join(enter)))
+    assert stored == dict(re.findall(r"lw (\w+), (\d+)\(sp\)", "\n".join(leave)))
+    kept = {r for r in instruction_set("rv32im").registers.all if r[0] == "s" or r == "ra"}
+    assert {*stored} == kept and len({*stored.values()}) == len(kept)
+    offsets = re.findall(r"\.cfi_offset (\w+), (-\d+)", "\n".join(enter))
+    assert {r: frame.bytes + int(at) for r, at in offsets} == {r: int(at) for r, at in stored.items()}
+    assert enter[:2] == [f"addi sp, sp, -{frame.bytes}", f".cfi_def_cfa_offset {frame.bytes}"]
+    assert leave[-2:] == [f"addi sp, sp, {frame.bytes}", "ret"]
 
 
 @pytest.mark.parametrize("name", ["thumb1", "thumb2", "dsp", "mve"])

@@ -25,13 +25,14 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.origin import archive_request
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.tools.isas import isa_of_cpu
 from tflite_models import Maker, small_network
 
 FLOATS = {
-    "cortex-m4": ["-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"],
-    "cortex-m7": ["-mfloat-abi=hard", "-mfpu=fpv5-d16"],
-    "cortex-m33": ["-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"],
-    "cortex-m55": ["-mfloat-abi=hard", "-mfpu=auto"],
+    "cortex-m4": ("fpv4-sp-d16", "hard"),
+    "cortex-m7": ("fpv5-d16", "hard"),
+    "cortex-m33": ("fpv5-sp-d16", "hard"),
+    "cortex-m55": ("auto", "hard"),
 }
 
 
@@ -52,6 +53,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("cortex-m55+nomve", True, "cortex-m33"),
         ("cortex-m55+nodsp", False, "cortex-m3"),
         ("cortex-m85", True, "cortex-m4"),
+        ("rv32imac", False, "rv32imac"),
         ("", False, "generic"),
     ],
 )
@@ -70,11 +72,14 @@ def test_a_core_that_is_not_there_names_those_that_are() -> None:
         core_named("z80")
 
 
-@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="no arm-none-eabi-gcc")
 @pytest.mark.parametrize("name", core_names()[1:])
 def test_the_compiler_of_a_core_defines_its_macros_and_no_others(name: str) -> None:
-    fpu = ["-mfloat-abi=soft"] if name in ("cortex-m0", "cortex-m0plus", "cortex-m3") else FLOATS[name]
-    argv = ["arm-none-eabi-gcc", f"-mcpu={name}", "-mthumb", *fpu, "-dM", "-E", "-x", "c", "/dev/null"]
+    isa = isa_of_cpu(name)
+    assert isa is not None
+    if shutil.which(isa.tools.c) is None:
+        pytest.skip(f"no {isa.tools.c}")
+    flags = isa.compiler_flags(name, *FLOATS.get(name, ("none", "soft")))
+    argv = [isa.tools.c, *flags, "-dM", "-E", "-x", "c", "/dev/null"]
     text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     defined = {line.split()[1] for line in text.splitlines()}
     assert set(core_named(name).macros) == core_macros() & defined

@@ -12,7 +12,7 @@ import pytest
 
 from agreement import random_inputs
 from compiled_models import KernelRunner
-from core_images import MACHINES, MISSING, run_on_core
+from core_images import EMULATED, MACHINES, MISSING, run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph, with_kernels
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
@@ -81,8 +81,7 @@ def test_compact_layers_of_16_bits(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
-@pytest.mark.parametrize("core", MACHINES, ids=lambda core: core.name)
+@pytest.mark.parametrize("core", EMULATED)
 def test_compact_layers_on_a_core(core: Core, tmp_path: Path) -> None:
     found = compact(loaded(layers(7), tmp_path), core.name)
     assert len(run_on_core(found, core, tmp_path, 7)) == 6
@@ -131,7 +130,7 @@ def flash_bytes(found: CompiledGraph, core: Core, folder: Path) -> int:
     source, built = folder / "kernels.c", folder / "kernels.o"
     source.write_text(found.code.own)
     (folder / found.code.header_name).write_text(found.code.header)
-    command = ["arm-none-eabi-gcc", "-mthumb", *MACHINES[core].flags, "-O2", "-ffp-contract=off", "-c"]
+    command = ["arm-none-eabi-gcc", *MACHINES[core].flags, "-O2", "-ffp-contract=off", "-c"]
     subprocess.run([*command, "-o", str(built), str(source)], check=True)
     sizes = subprocess.run(["arm-none-eabi-size", str(built)], check=True, capture_output=True, text=True)
     constants = sum(c.kernel.constants_bytes for c in found.operators if c.kernel is not None)

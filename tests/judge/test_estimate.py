@@ -82,7 +82,8 @@ def test_time_on_a_chip_follows_from_counted_instructions(model: LockModel) -> N
     [
         ("stm32l4r5zi", "mps2-an385", 1, "executes other instructions than the board's cortex-m3"),
         ("stm32l4r5zi", "mps2-an386", None, "no instructions were counted"),
-        ("esp32c3", "mps2-an386", 1, "nothing is known of the cycles of a rv32imc"),
+        ("ch32v003", "mps2-an386", 1, "nothing is known of the cycles of a rv32ec"),
+        ("esp32c3", "mps2-an386", 1, "executes other instructions than the board's cortex-m4"),
     ],
 )
 def test_no_time_says_why(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from core_images import LINK, MACHINES, START
+from core_images import MACHINES, START, build
 from kernel_checks import Array, KernelCheck, differences
 from kernel_library import units
 from mlf_sdk.compiler.cores import Core
@@ -23,13 +23,6 @@ _MAIN = r"""
 typedef struct { uint8_t memory; uint32_t offset; } argument_t; /* 0: flash, 1: RAM */
 typedef struct { void (*call)(void); uint8_t count; const argument_t *arguments; uint32_t states, state_bytes, given; } check_t;
 static uint32_t file;
-static int host2(int operation, const void *block)
-{
-    register int r0 __asm("r0") = operation;
-    register const void *r1 __asm("r1") = block;
-    __asm volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
-    return r0;
-}
 extern const uint8_t blob[];
 static uint8_t ram[RAM_BYTES] __attribute__((aligned(16)));
 """
@@ -37,7 +30,7 @@ _CALLS = r"""
 int main(void)
 {
     static const uint32_t name[3] = {(uint32_t)(uintptr_t)"results.bin", 5, 11};
-    file = (uint32_t)host2(1, name);
+    file = (uint32_t)host(1, name);
     for (uint32_t i = 0; i < sizeof checks / sizeof *checks; ++i) {
         const check_t *c = &checks[i];
         void *a[16];
@@ -49,9 +42,9 @@ int main(void)
 CASES
         }
         const uint32_t written[3] = {file, (uint32_t)(uintptr_t)ram, sizes[i]};
-        host2(5, written);
+        host(5, written);
     }
-    host2(2, &file);
+    host(2, &file);
     return 0;
 }
 """
@@ -115,7 +108,8 @@ def _image(checks: Sequence[KernelCheck], core: Core, folder: Path) -> Iterator[
         return
     results = folder / "results.bin"
     results.unlink(missing_ok=True)
-    command = ["qemu-system-arm", "-M", MACHINES[core].name, "-nographic", "-kernel", "image.elf"]
+    machine = MACHINES[core]
+    command = [*machine.emulator, "-M", machine.name, "-nographic", "-kernel", "image.elf"]
     command += ["-semihosting-config", "enable=on,target=native"]
     subprocess.run(
         command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=300, check=False
@@ -176,7 +170,7 @@ def _constant(call: _Call, parameter: Parameter) -> bytes | None:
 
 def _built(calls: Sequence[_Call], core: Core, folder: Path) -> bool:
     """Build the image of calls; False where it is too large for the machine."""
-    machine, blob = MACHINES[core], _Blob()
+    blob = _Blob()
     symbols: dict[str, str] = {}
     sources = []
     for number, (text, kernels, names) in enumerate(units([call.check.kernel for call in calls], folder)):
@@ -211,24 +205,13 @@ def _built(calls: Sequence[_Call], core: Core, folder: Path) -> bool:
     text += f"static const uint32_t sizes[] = {{{', '.join(str(call.back) for call in calls)}}};\n"
     text += _CALLS.replace("CASES", cases).replace("FILL", str(_FILL))
     (folder / "image.c").write_text(text)
-    (folder / "image.ld").write_text(LINK.format(flash=machine.flash, size=machine.flash_kb, ram=machine.ram))
-    flags = ["-mthumb", *machine.flags, "-O2", "-std=gnu11", "-nostartfiles", "-specs=nosys.specs", "-w"]
-    command = [
-        "arm-none-eabi-gcc",
-        *flags,
-        "-T",
-        "image.ld",
-        "-o",
-        "image.elf",
-        "image.c",
-        "blob.s",
-        *sources,
-        "-lm",
-    ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode and "will not fit in region" not in done.stderr and "overflowed by" not in done.stderr:
-        raise subprocess.CalledProcessError(done.returncode, command, stderr=done.stderr)
-    return done.returncode == 0
+    try:
+        build(["image.c", "blob.s", *sources], core, folder)
+    except subprocess.CalledProcessError as error:
+        if "will not fit in region" in error.stderr or "overflowed by" in error.stderr:
+            return False
+        raise
+    return True
 
 
 def _read(call: _Call, memory: Array) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from mlf_sdk.compiler.build import CompiledGraph
 from mlf_sdk.compiler.cores import Core, core_named
@@ -29,19 +30,46 @@ class Machine:
     flash_kb: int = 2048
     ram: int = 0x2000_0000
     tick: float = 40.0
+    compiler: str = "arm-none-eabi-gcc"
+    emulator: tuple[str, ...] = ("qemu-system-arm",)
+
+    @property
+    def missing(self) -> list[str]:
+        """Programs that are not installed."""
+        return [p for p in (self.compiler, self.emulator[0]) if shutil.which(p) is None]
 
 
-_SOFT, _HARD = "-mfloat-abi=soft", "-mfloat-abi=hard"
+_THUMB = "-mthumb", "-specs=nosys.specs"
+_SOFT, _HARD = (*_THUMB, "-mfloat-abi=soft"), (*_THUMB, "-mfloat-abi=hard")
+_RV32 = "-mabi=ilp32", "-msmall-data-limit=0", "-Wl,--no-relax", "-specs=picolibc.specs"
 # The AN385's Cortex-M3 executes the Cortex-M0's code; word accesses that are not aligned fault there as well.
 MACHINES = {
-    core_named("cortex-m0"): Machine("mps2-an385", ("-mcpu=cortex-m0", _SOFT)),
-    core_named("cortex-m3"): Machine("mps2-an385", ("-mcpu=cortex-m3", _SOFT)),
-    core_named("cortex-m4"): Machine("mps2-an386", ("-mcpu=cortex-m4", _HARD, "-mfpu=fpv4-sp-d16")),
+    core_named("cortex-m0"): Machine("mps2-an385", ("-mcpu=cortex-m0", *_SOFT)),
+    core_named("cortex-m3"): Machine("mps2-an385", ("-mcpu=cortex-m3", *_SOFT)),
+    core_named("cortex-m4"): Machine("mps2-an386", ("-mcpu=cortex-m4", *_HARD, "-mfpu=fpv4-sp-d16")),
     core_named("cortex-m55"): Machine(
-        "mps3-an547", ("-mcpu=cortex-m55", _HARD, "-mfpu=auto"), ram=0x3100_0000, tick=31.25, flash_kb=512
+        "mps3-an547", ("-mcpu=cortex-m55", *_HARD, "-mfpu=auto"), ram=0x3100_0000, tick=31.25, flash_kb=512
+    ),
+    core_named("rv32imac"): Machine(
+        "virt",
+        ("-march=rv32imac", *_RV32),
+        flash=0x8000_0000,
+        ram=0x8100_0000,
+        tick=1.0,
+        compiler="riscv64-unknown-elf-gcc",
+        emulator=("qemu-system-riscv32", "-bios", "none"),
     ),
 }
-MISSING = [p for p in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(p) is None]
+MISSING = MACHINES[core_named("cortex-m4")].missing
+EMULATED = [
+    pytest.param(
+        core,
+        id=core.name,
+        marks=pytest.mark.skipif(bool(machine.missing), reason=f"not installed: {machine.missing}"),
+    )
+    for core, machine in MACHINES.items()
+]
+"""Cores as parameters of a test, which is skipped for those whose programs are missing."""
 
 START = r"""
 #include <stdint.h>
@@ -50,17 +78,38 @@ extern uint32_t stack_end[];
 extern uint8_t data_begin[], data_end[], data_source[];
 void reset(void);
 int main(void);
-static void host(int operation, const void *argument)
+#if defined(__riscv)
+static int host(int operation, const void *argument)
 {
-    __asm volatile("mov r0, %0\n mov r1, %1\n bkpt 0xab" ::"r"(operation), "r"(argument) : "r0", "r1", "memory");
+    register int a0 __asm("a0") = operation;
+    register const void *a1 __asm("a1") = argument;
+    __asm volatile(".balign 16\n .option push\n .option norvc\n slli x0, x0, 0x1f\n ebreak\n srai x0, x0, 7\n .option pop"
+                   : "+r"(a0) : "r"(a1) : "memory");
+    return a0;
 }
-static void fault(void)
+#else
+static int host(int operation, const void *argument)
+{
+    register int r0 __asm("r0") = operation;
+    register const void *r1 __asm("r1") = argument;
+    __asm volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+    return r0;
+}
+#endif
+__attribute__((used, aligned(4))) static void fault(void)
 {
     host(4, "fault\n");
     host(0x18, (const void *)0x20026);
 }
+#if defined(__riscv)
+__attribute__((section(".vectors"), used, naked)) void vectors(void)
+{
+    __asm volatile(".option arch, +zicsr\n la sp, stack_end\n la t0, fault\n csrw mtvec, t0\n j reset");
+}
+#else
 __attribute__((section(".vectors"), used)) void *const vectors[16] = {
     stack_end, reset, fault, fault, fault, fault, fault};
+#endif
 static void number(uint32_t v)
 {
     char text[12] = {0};
@@ -91,14 +140,38 @@ static void report_real(uint32_t ticks, const float *got, const float *wanted, u
     number(ticks);
     host(4, same ? " equal\n" : " differs\n");
 }
+#if defined(__riscv)
+static uint32_t begin;
+static uint32_t ticks(void)
+{
+    uint32_t v;
+    __asm volatile(".option arch, +zicsr\n csrr %0, minstret" : "=r"(v) : : "memory");
+    return v - begin;
+}
+static void restart(void)
+{
+    begin = 0;
+    begin = ticks();
+}
+#else
 #define TIMER ((volatile uint32_t *)0xE000E010)
+static void restart(void)
+{
+    TIMER[1] = TIMER[2] = 0xFFFFFF;
+    TIMER[0] = 5;
+}
+static uint32_t ticks(void)
+{
+    return 0xFFFFFF - TIMER[2];
+}
+#endif
 void reset(void)
 {
 #if defined(__ARM_ARCH) && __ARM_ARCH > 6 && defined(__ARM_FP)
     *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20;
     __asm volatile("dsb\n isb");
 #endif
-#if __ARM_ARCH == 6
+#if defined(__ARM_ARCH) && __ARM_ARCH == 6
     *(volatile uint32_t *)0xE000ED14 |= 8u;
 #endif
     memcpy(data_begin, data_source, (uint32_t)(data_end - data_begin));
@@ -126,32 +199,28 @@ def _bytes(name: str, data: Array, *, const: bool = True) -> str:
     return f"{kind} {name}[] __attribute__((aligned(16))) = {{{text}}};\n"
 
 
-def link(text: str, core: Core, folder: Path, *flags: str, assembly: str = "") -> Path:
-    """Compile a program for a core's machine, with a source of assembly beside it; its image."""
+def build(files: list[str | Path], core: Core, folder: Path, *flags: str) -> Path:
+    """Compile files for a core's machine; the image."""
     machine = MACHINES[core]
-    (folder / "image.c").write_text(text)
     (folder / "image.ld").write_text(LINK.format(flash=machine.flash, size=machine.flash_kb, ram=machine.ram))
     elf = folder / "image.elf"
-    usual = [
-        "-mthumb",
-        *machine.flags,
-        "-O2",
-        "-std=gnu11",
-        "-nostartfiles",
-        "-specs=nosys.specs",
-        "-w",
-        "-Wl,-e,reset",
-    ]
-    (folder / "image_asm.S").write_text(assembly)
-    files = ["-T", folder / "image.ld", "-o", elf, folder / "image.c", folder / "image_asm.S", "-lm"]
-    command = ["arm-none-eabi-gcc", *usual, *flags, *files]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    usual = [*machine.flags, "-O2", "-std=gnu11", "-nostartfiles", "-w", "-Wl,-e,reset"]
+    command = [machine.compiler, *usual, *flags, "-T", folder / "image.ld", "-o", elf, *files, "-lm"]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, cwd=folder)
     return elf
+
+
+def link(text: str, core: Core, folder: Path, *flags: str, assembly: str = "") -> Path:
+    """Compile a program for a core's machine, with a source of assembly beside it; its image."""
+    (folder / "image.c").write_text(text)
+    (folder / "image_asm.S").write_text(assembly)
+    return build([folder / "image.c", folder / "image_asm.S"], core, folder, *flags)
 
 
 def emulator(elf: Path, core: Core) -> list[str]:
     """Command that runs an image."""
-    head = ["qemu-system-arm", "-M", MACHINES[core].name, "-nographic", "-icount", "shift=0"]
+    machine = MACHINES[core]
+    head = [*machine.emulator, "-M", machine.name, "-nographic", "-icount", "shift=0"]
     return [*head, "-kernel", str(elf), "-semihosting-config", "enable=on,target=native"]
 
 
@@ -234,8 +303,8 @@ def image_text(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple
 
         arguments = ", ".join(argument(p) for p in kernel.parameters)
         calls.append(
-            "    memset(b, 90, sizeof b);\n    TIMER[1] = TIMER[2] = 0xFFFFFF;\n    TIMER[0] = 5;\n"
-            f"    {one.symbol}({arguments});\n    t = 0xFFFFFF - TIMER[2];\n"
+            "    memset(b, 90, sizeof b);\n    restart();\n"
+            f"    {one.symbol}({arguments});\n    t = ticks();\n"
             f"    {'report_real' if value.dtype == np.float32 else 'report'}"
             f"(t, (void *)v{output}, (void *)w{output}, {value.size_bytes});\n"
         )

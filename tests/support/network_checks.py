@@ -29,6 +29,7 @@ CORES = (
     core_named("cortex-m3"),
     core_named("cortex-m4"),
     core_named("cortex-m55"),
+    core_named("rv32imac"),
 )
 
 

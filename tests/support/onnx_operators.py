@@ -32,7 +32,7 @@ from onnx_comparison import Comparison, compare
 from onnx_drawing import network
 
 TOGETHER = 10  # networks in one library
-CORES = (core_named("cortex-m0"), core_named("cortex-m4"), core_named("cortex-m55"))
+CORES = tuple(map(core_named, ("cortex-m0", "cortex-m4", "cortex-m55", "rv32imac")))
 
 
 @dataclass

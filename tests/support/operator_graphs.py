@@ -2,7 +2,7 @@
 """Random networks and graphs of random operators: TFLM, reference, kernels on the host and on cores give the same.
 
 python tests/support/operator_graphs.py --int8 2000 --float 1000 --int16 500 --operators 5000 --cores 100
-  [--seed 0] [--jobs 2] [--keep FOLDER] [--branches]
+  [--on rv32imac] [--seed 0] [--jobs 2] [--keep FOLDER] [--branches]
 
 Each worker takes a run of seeds, so that a command that was broken off goes on with ``--seed``. Of a network that is
 wrong, the operators that differ are printed, the first one first; its model is written to ``--keep``. Makers that were
@@ -36,6 +36,7 @@ from network_checks import CORES, Examined, Refused, examine_model, examine_netw
 from operator_cases import CASES
 from random_networks import Network, random_network
 
+_EMULATED = ("cortex-m0", "cortex-m4", "cortex-m55", "rv32imac")  # cores of --cores
 BATCH = 25  # networks in one library or image
 _SEEDS = {"int8": 0, "float32": 1 << 24, "int16": 2 << 24, "operators": 3 << 24}
 ANY = [(n, d) for n, (ds, _) in CASES.items() for d in ds]
@@ -194,8 +195,9 @@ def jobs_of(asked: argparse.Namespace) -> list[tuple[str, int, int, str]]:
     ):
         size = 5 if kind == "operators" else BATCH
         found += [(kind, asked.seed + i, min(size, count - i), "") for i in range(0, count, size)]
-    for core in (core_named("cortex-m0"), core_named("cortex-m4"), core_named("cortex-m55")):
-        assert core in MACHINES
+    for core in map(core_named, asked.on):
+        if MACHINES[core].missing:
+            raise SystemExit(f"{core.name}: not installed: {', '.join(MACHINES[core].missing)}")
         for kind, share in (("int8", 0.6), ("float32", 0.2), ("int16", 0.2), ("models", 0.2)):
             count = round(asked.cores * share)
             found += [(kind, asked.seed + i, min(20, count - i), core.name) for i in range(0, count, 20)]
@@ -218,6 +220,7 @@ def main() -> int:
     )
     for kind in ("int8", "float", "int16", "operators", "cores"):
         parser.add_argument(f"--{kind}", type=int, default=0)
+    parser.add_argument("--on", nargs="+", choices=[c.name for c in MACHINES], default=list(_EMULATED))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=Path)

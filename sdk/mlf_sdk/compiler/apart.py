@@ -75,8 +75,7 @@ def _definition(found: re.Match[str], symbol: str, notes: Iterable[str]) -> str:
     lines += [
         f'    .section .text.{symbol}, "ax", %progbits',
         "    .p2align 2",
-        "    .thumb",
-        "    .thumb_func",
+        *(() if "__riscv" in found["condition"] else ("    .thumb", "    .thumb_func")),
     ]
     lines += [f"    .global {symbol}", f"    .type {symbol}, %function", f"{symbol}:", "    .cfi_startproc"]
     lines += [_spelled(line.strip()) for line in found["lines"].splitlines()]

@@ -127,6 +127,11 @@ _THUMB1: Final[Makers] = {
     "FullyConnected": ("general:of_few_outputs", "dense_packed_2x16:dense_short"),
     "DepthwiseConv2D": ("rows:short_depthwise",),
 }
+_RV32IM: Final[Makers] = {
+    "Conv2D": ("conv_4x4:convolution",),
+    "DepthwiseConv2D": ("depthwise_in_registers:depthwise",),
+    "FullyConnected": ("general:of_few_outputs", "dense_fields:dense", "conv_4x4:convolution"),
+}
 _DSP_BALANCED: Final[Makers] = {
     "Conv2D": ("conv_2ch_int8:convolution",),
     "FullyConnected": ("dense_5rows:dense",),
@@ -157,6 +162,7 @@ KERNEL_SETS: Final = {
     "mve": KernelSet(kernels=dict.fromkeys(Goal, _MVE)),
     "thumb2": KernelSet(kernels={**dict.fromkeys(Goal, _THUMB2), Goal.SPEED: _THUMB2_FAST}, any_core=True),
     "thumb1": KernelSet(kernels=dict.fromkeys(Goal, _THUMB1), any_core=True),
+    "rv32im": KernelSet(kernels=dict.fromkeys(Goal, _RV32IM), any_core=True),
     "dsp": KernelSet(
         kernels={
             Goal.BALANCED: _DSP_BALANCED,

@@ -56,7 +56,8 @@ class BaremetalTarget(CmakeTarget):
             )
         sources = ["startup", "stack", "exit"]
         sources += [f"uart_{uart.driver}", "uart_rx"] if uart.driver != "own" else []
-        sources += ["memory"] if options.app == "standalone" else []
+        own = "baremetal/memory.c" in isa.sources
+        sources += ["memory"] if options.app == "standalone" and not own else []
         return PlatformFiles(
             board=board.name,
             title=board.title,

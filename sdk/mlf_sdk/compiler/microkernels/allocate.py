@@ -39,7 +39,9 @@ def allocated(builder: Builder, target: InstructionSet) -> Allocation:
     count = target.registers.arguments
     first, others = builder.parameters[:count], builder.parameters[count:]
     entry = [Operation("enter", first), *(Operation("argument", (r,), i=k) for k, r in enumerate(others))]
-    operations, slots = spilled([*entry, *grouped(without_copies(recorded))], len(target.registers.all))
+    prepared = [*entry, *grouped(without_copies(recorded))]
+    merge = "spill_two" in target.memory
+    operations, slots = spilled(prepared, len(target.registers.all), merge=merge)
     ranges = flow_of(operations).ranges
     ways = [_scan(operations, ranges, target, high=high) for high in (False, True)]
     places = max(ways, key=lambda way: _short(operations, way, target.registers.short))

@@ -75,7 +75,7 @@ class Operation(msgspec.Struct, eq=False, gc=False):
 
 MARKS: Final = frozenset({"note", "repeat", "turn", "end_repeat"})
 BRANCHES: Final = frozenset({"again", "count_down", "count_lanes"})  # the ends of loops, which go back
-SKIPS: Final = frozenset({"skip", "skip_end"})  # the ends of what is left out where a value is 0
+SKIPS: Final = frozenset({"skip", "skip_equal", "skip_end"})  # the ends of what may be left out
 MOVING: Final = frozenset({"load", "store_many"})  # operations that move their pointer, the last operand
 
 
@@ -213,7 +213,7 @@ class Builder:
             self.operations.append(Operation("count_lanes", (count,), (count,), number, step=step))
         else:  # two operations: the register may have to be stored between them
             self.operations.append(Operation("count", (count,), (count,), step=step))
-            self._add("count_down", i=number)
+            self._add("count_down", (), (count,), number)
 
     @contextmanager
     def unless_zero(self, value: Register) -> Iterator[None]:
@@ -221,6 +221,15 @@ class Builder:
         self._loops += 1
         number = self._loops
         self._add("skip", (), (value,), number)
+        yield
+        self._add("skip_end", i=number)
+
+    @contextmanager
+    def unless_equal(self, one: Register, other: Register) -> Iterator[None]:
+        """As `unless_zero`, a body that runs if two registers differ."""
+        self._loops += 1
+        number = self._loops
+        self._add("skip_equal", (), (one, other), number)
         yield
         self._add("skip_end", i=number)
 

@@ -49,10 +49,11 @@ def interpret(builder: Builder, meanings: Mapping[str, str], given: Memory, **wo
             at = at if np.any(values[o.operands[0]]) else labels[o.i]
         elif o.name in meanings and o.name not in codes:
             run(o, meanings[o.name], values, sets)
-        elif o.name in ("again", "leave_if"):
+        elif o.name in ("again", "leave_if", "skip_equal"):
             one, other = (values[r][1] for r in o.operands)
             if o.name == "leave_if" and one == other:
                 return
+            at = labels[o.i] if o.name == "skip_equal" and one == other else at
             at = labels[o.i] if o.name == "again" and one != other else at
         elif o.name == "copy":
             values[o.results[0]] = values[o.operands[0]]

@@ -41,7 +41,7 @@ class Scope:
                 if end.name == "count_down":  # the operation in front of it says which register
                     end = body.last()
                 self.items.append((body, end))
-            elif o.name == "skip":
+            elif o.name in ("skip", "skip_equal"):
                 body = Scope(self)
                 body.read(operations, "skip_end")
                 self.items.append((body, o))
@@ -150,8 +150,8 @@ class _Writer:
     def _block(self, o: Operation, body: list[str]) -> list[str]:
         """A loop or a condition."""
         names = [self._names[r] for r in o.operands]
-        if o.name == "skip":
-            return [f"if ({names[0]} != 0) {{", *_indented(body), "}"]
+        if o.name.startswith("skip"):
+            return [f"if ({names[0]} != {names[1] if names[1:] else 0}) {{", *_indented(body), "}"]
         test = f"--{names[0]} != 0" if o.step == 1 else f"(int32_t)({names[0]} -= {o.step}) > 0"
         if o.name == "again":
             test = f"{names[0]} != {names[1]}"

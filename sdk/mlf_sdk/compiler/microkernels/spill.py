@@ -32,18 +32,22 @@ class Part:
         return stores + (_LOOP_COST ** depth[self.first] if self.reload else 0)
 
 
-def spilled(operations: list[Operation], count: int) -> tuple[list[Operation], int]:
+def spilled(operations: list[Operation], count: int, *, merge: bool = True) -> tuple[list[Operation], int]:
     """Move values to the stack, cheapest first, until ``count`` registers are enough; also the words used.
 
     Each word has a number, which is the constant of its stores and loads.
+
+    Args:
+        merge: loads and stores of several words are instructions.
     """
     slots, temporary = 0, set[Register]()
     while True:
         flow = flow_of(operations)
         crowded = flow.crowded(count)
         if not crowded:
-            return _merged(operations, count), slots
-        register, parts = _cheapest(operations, flow, crowded, temporary, shared=slots % 2 == 1)
+            return (_merged(operations, count) if merge else operations), slots
+        shared = merge and slots % 2 == 1
+        register, parts = _cheapest(operations, flow, crowded, temporary, shared=shared)
         for number, part in reversed(list(enumerate(parts))):
             new = Register(f"{register.name}_{number}", register.kind, register.serial)
             temporary.add(new)
