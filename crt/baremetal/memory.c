@@ -7,7 +7,11 @@
 #include <stdint.h>
 
 /* The compiler must not turn the loops into calls of the functions themselves. */
+#ifdef __clang__
+#define AS_WRITTEN __attribute__((no_builtin))
+#else
 #define AS_WRITTEN __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#endif
 
 #ifdef __ARM_FEATURE_UNALIGNED /* single loads and stores take any address */
 #define WORDS_AT(address) 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.tools import programs
 from mlf_sdk.tools.process import (
     ProcessError,
     ProcessRunner,
@@ -94,7 +95,8 @@ class TestRunProcess:
             run_process([PYTHON, "-c", code], timeout_s=20)
         assert caught.value.returncode == -signal.SIGSEGV
 
-    def test_a_missing_tool_says_how_to_get_it(self, tmp_path):
+    def test_a_missing_tool_says_how_to_get_it(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(programs, "package_folders", lambda: ())
         with pytest.raises(ProcessError, match="'cmake' is not installed") as caught:
             run_process(["cmake", "--version"], timeout_s=5, env={"PATH": str(tmp_path)})
         assert "apt-get install cmake" in caught.value.hint
@@ -202,7 +204,8 @@ class TestStartProcess:
         ):
             _ = process.stdout_fd
 
-    def test_a_missing_tool_says_how_to_get_it(self, tmp_path):
+    def test_a_missing_tool_says_how_to_get_it(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(programs, "package_folders", lambda: ())
         with pytest.raises(ProcessError, match="apt-get install qemu-system-arm"):
             start_process(["qemu-system-arm"], env={"PATH": str(tmp_path)})
 

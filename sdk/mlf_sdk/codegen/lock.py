@@ -189,6 +189,7 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     mlperf_id: str = ""
     softmax: bool = False
     as_compiled: bool = False
+    toolchain: str = "gcc"
 
 
 class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

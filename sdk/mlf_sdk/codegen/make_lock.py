@@ -65,6 +65,7 @@ def make_lock(
             mlperf_id=options.mlperf_id,
             softmax=options.softmax,
             as_compiled=options.as_compiled,
+            toolchain=options.toolchain,
         ),
         models=tuple(
             _lock_model(layout, linkage, options.params)

@@ -66,6 +66,7 @@ class ProjectOptions:
             run in the archive's order.
         mlperf_id: id of the benchmark that the application ``mlperf`` answers with.
         softmax: its results are the softmax of the outputs (for an id that is no benchmark's).
+        toolchain: name of what compiles the project for its board.
         as_compiled: the entry of an ahead-of-time model stays one step, with the memory that its compiler
             gave it.
     """
@@ -83,6 +84,7 @@ class ProjectOptions:
     mlperf_id: str = ""
     softmax: bool = False
     as_compiled: bool = False
+    toolchain: str = "gcc"
 
     def __post_init__(self) -> None:
         for name, known in (("app", App), ("params", ParamsPlace), ("executor", Executor), ("plan", Plan)):

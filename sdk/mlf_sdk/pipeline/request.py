@@ -28,6 +28,7 @@ from mlf_sdk.pipeline.declare import (
 )
 
 PLATFORMS = ("baremetal", "host", "zephyr")
+TOOLCHAINS = ("gcc", "clang", "zig")
 _PORT_HELP = (
     "Board that runs the image already: path, socket://HOST:PORT, rfc2217://HOST:PORT, "
     "usb:VID:PID[:SERIAL], or auto (by the board's USB ids)."
@@ -100,6 +101,13 @@ class Request(CompilerRequest):
         "Platform to build for; default: that of the board's row. zephyr: any board that Zephyr knows.",
         choices=PLATFORMS,
         fixed=True,
+    )
+
+    toolchain: str | None = _project_option(
+        None,
+        "Compiler of the board's code; default: gcc, or, where that is not installed, zig (pip install "
+        "'mlf-sdk[zig]').",
+        choices=TOOLCHAINS,
     )
 
     # ---- plan and render: the project ----

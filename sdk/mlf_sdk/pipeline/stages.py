@@ -33,7 +33,7 @@ from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets.boards.fit import check_fit
 from mlf_sdk.targets.boards.requirements import check_requirements
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.compilers import check_instructions
+from mlf_sdk.targets.compilers import check_instructions, check_sources
 from mlf_sdk.targets.registry import project_target, resolve_target
 from mlf_sdk.targets.target import Ability, Target, TargetChoice
 from mlf_sdk.tools.locks import exclusive
@@ -104,7 +104,13 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
         options = dataclasses.replace(
             options, cmsis_nn=str(own) if own else None, cmsis_nn_module=own is not None
         )
+    options = dataclasses.replace(options, toolchain=target.toolchain)
+    if choice.toolchain is not None and not target.toolchain:
+        raise InputError(
+            f"{board.platform} chooses the toolchain itself", where="--toolchain", hint="Leave it out."
+        )
     check_requirements(unique, board, options)
+    check_sources(unique, board, options)
     check_instructions(unique, board, options)
     if options.executor == "graph":
         from mlf_sdk.targets.boards.store import check_store

@@ -13,7 +13,7 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError, NotBuiltError
-from mlf_sdk.targets.boards.isa import board_flags, counter_source, cross_isa
+from mlf_sdk.targets.boards.isa import board_toolchain, counter_source, cross_isa
 from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.boards.store import store_values
@@ -22,6 +22,7 @@ from mlf_sdk.targets.host import CmakeTarget, crt_folders
 from mlf_sdk.targets.slots import keep_emulated_slots, with_slots
 from mlf_sdk.targets.target import Ability, FlashChoice, Log, Target
 from mlf_sdk.tools.isas import Isa, load_isas
+from mlf_sdk.tools.toolchains import choose_toolchain
 
 if TYPE_CHECKING:
     from mlf_sdk.targets.flashers.execute import FlashRun
@@ -32,8 +33,15 @@ if TYPE_CHECKING:
 class BaremetalTarget(CmakeTarget):
     """A board without an operating system."""
 
-    def __init__(self, board: Board, *, name: str | None = None, board_file: Path | None = None) -> None:
-        super().__init__(board, name=name, board_file=board_file)
+    def __init__(
+        self,
+        board: Board,
+        *,
+        name: str | None = None,
+        board_file: Path | None = None,
+        toolchain: str | None = None,
+    ) -> None:
+        super().__init__(board, name=name, board_file=board_file, toolchain=toolchain)
         self.abilities = (
             Ability.BUILD | Ability.FLASH | (Ability.START | Ability.KEEP if board.qemu else Ability(0))
         )
@@ -42,13 +50,19 @@ class BaremetalTarget(CmakeTarget):
     @property
     def compilers(self) -> tuple[tuple[str, ...], ...]:
         """See CmakeTarget."""
-        tools = cross_isa(self.board).tools
-        return (tools.c,), (tools.objcopy,)
+        found = board_toolchain(self.board, self.toolchain)
+        return found.programs, *((name,) for name in found.needed)
+
+    @property
+    def toolchain(self) -> str:
+        """See Target."""
+        return choose_toolchain(cross_isa(self.board), self.wanted)
 
     def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
         board = self.board
         isa, context = cross_isa(board), baremetal_context(board)
-        tools = {"tools": isa.tools, "processor": isa.zephyr, "flags": board_flags(board)}
+        toolchain = board_toolchain(board, options.toolchain)
+        tools = {"tools": isa.tools, "processor": isa.zephyr, "toolchain": toolchain}
         uart, cpu = board.uart, isa.cpu(board.cpu)
         if uart is None:
             raise InputError(
@@ -56,8 +70,13 @@ class BaremetalTarget(CmakeTarget):
             )
         sources = ["startup", "stack", "exit"]
         sources += [f"uart_{uart.driver}", "uart_rx"] if uart.driver != "own" else []
+<<<<<<< HEAD
         own = "baremetal/memory.c" in isa.sources
         sources += ["memory"] if options.app == "standalone" and not own else []
+=======
+        sources += ["memory"] if options.app == "standalone" else []
+        own = ("crt/libc/math.c", "crt/libc/string.c") if toolchain.own_libm else ()
+>>>>>>> 6c5a2e80 (Toolchain as an axis: gcc, clang or zig compile the same sources, with the runtime's own headers and functions where a compiler has no C library)
         return PlatformFiles(
             board=board.name,
             title=board.title,
@@ -70,11 +89,17 @@ class BaremetalTarget(CmakeTarget):
             },
             runtime_sources=(
                 *(f"crt/platform/mlf_{name}.c" for name in ("build_id", "fault")),
+                *own,
                 *(f"crt/{name}" for name in (*isa.sources, counter_source(board))),
                 *(f"crt/baremetal/{name}.c" for name in sources),
                 *(f"board/{name}" for name in board.sources if not name.endswith(".h")),
             ),
-            crt_folders=(*crt_folders(options), "platform", "baremetal"),
+            crt_folders=(
+                *crt_folders(options),
+                "platform",
+                "baremetal",
+                *(("libc",) if toolchain.own_headers else ()),
+            ),
             crt_without=_of_others(isa),
             definitions=_server_limits(board) if options.app == "rpc" else (),
             toolchain="board/toolchain.cmake",
@@ -86,7 +111,10 @@ class BaremetalTarget(CmakeTarget):
                 "has_window": board.rpc.window_bytes > 0,
                 "has_caches": cpu is not None and cpu.caches,
                 "caches": board.caches,
-                "link_flags": isa.link_flags,
+                "link_flags": toolchain.link_flags,
+                "own_headers": toolchain.own_headers,
+                "own_libm": toolchain.own_libm,
+                "links_alone": not toolchain.is_gnu and not toolchain.linker,
                 "runtime_includes": ("crt/baremetal", f"crt/baremetal/{isa.name}"),
             },
         )
@@ -111,7 +139,9 @@ class BaremetalTarget(CmakeTarget):
 
     def with_emulator(self, arguments: Iterable[str]) -> Target:
         """See Target."""
-        return BaremetalTarget(with_arguments(self.board, arguments), board_file=self.board_file)
+        return BaremetalTarget(
+            with_arguments(self.board, arguments), board_file=self.board_file, toolchain=self.wanted
+        )
 
     def runner(self, folder: Path, job: FlashChoice) -> RunnerRow:
         """See Target."""

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def build_project(
     jobs: int | None = None,
     runner: ProcessRunner = run_process,
     watch: Callable[[str], None] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> BuildResult:
     """Configure (when needed) and build the project in ``folder``.
 
@@ -52,6 +54,7 @@ def build_project(
         jobs: commands at once; None: as many as there are processors.
         runner: starts programs.
         watch: called with each line of their output.
+        variables: more variables of their environment.
 
     Raises:
         DoesNotFitError: the image needs more memory than the board has.
@@ -60,9 +63,11 @@ def build_project(
     start = time.monotonic()
     log = ""
 
+    environment = {**os.environ, **variables} if variables else None
+
     def step(argv: list[str]) -> str:
         left_s = max(1.0, timeout_s - (time.monotonic() - start))
-        result = runner(argv, cwd=folder, timeout_s=left_s, check=False, watch=watch)
+        result = runner(argv, cwd=folder, timeout_s=left_s, env=environment, check=False, watch=watch)
         if result.returncode != 0:
             error = build_error(argv, folder, result)
             if not isinstance(error, CodeError | DoesNotFitError) and is_full(folder):

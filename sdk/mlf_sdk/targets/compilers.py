@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -14,15 +13,17 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.compiler.cores import core_of
 from mlf_sdk.compiler.options import Asm
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.resources import data_dir
-from mlf_sdk.targets.boards.isa import board_flags, isa_of
+from mlf_sdk.targets.boards.isa import board_toolchain, isa_of
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.isas import fallback_isa
 from mlf_sdk.tools.process import ProcessError, run_process
+from mlf_sdk.tools.programs import find_program
 
 _STANDARD = "-std=gnu99"  # CMAKE_C_STANDARD with CMAKE_C_EXTENSIONS, of the project's CMakeLists.txt
 _NATIVE = "cc"
+_GNU = "gcc"  # the toolchain of an architecture's row, and what CMake finds on this machine
 _TIMEOUT_S = 60.0
 _INSTRUCTIONS = {"__ARM_FEATURE_DSP": "DSP", "__ARM_FEATURE_MVE": "MVE"}  # by the macro of their compilers
 
@@ -33,7 +34,7 @@ def source_compiler(
     board: Board,
     options: ProjectOptions,
     *,
-    which: Which = shutil.which,
+    which: Which = find_program,
     variables: Mapping[str, str] = os.environ,
 ) -> Compiler | None:
     """Find the compiler of an archive's sources in a project for ``board``.
@@ -41,24 +42,83 @@ def source_compiler(
     Zephyr and applications of users choose compiler and flags themselves: what is found for those, and what
     takes the place of a compiler that is not installed, is not the build's. None: there is no compiler.
     """
-    native = shlex.split(variables.get("CC", "")) or [_NATIVE]
+    native = [
+        *native_compiler(options.toolchain if board.platform == "host" else native_toolchain(None, which))
+    ]
+    native = native or shlex.split(variables.get("CC", "")) or [_NATIVE]
     is_builds = board.platform != "zephyr" and options.app != "library"
+    own_headers = False
     if board.platform == "host":
         argv = [*native, *(["-fsanitize=address"] if is_builds else [])]
+    elif isa_of(board) is not None:
+        toolchain = board_toolchain(board, options.toolchain or _GNU)
+        argv, own_headers = [*toolchain.argv(which)], toolchain.own_headers
     else:
-        isa = isa_of(board)
-        argv = [(isa or fallback_isa()).tools.c, *(board_flags(board) if isa is not None else ())]
+        argv = [fallback_isa().tools.c]
     if which(argv[0]) is None:
-        argv, is_builds = native, False
+        argv, is_builds, own_headers = native, False, False
     if which(argv[0]) is None:
         return None
     crt = data_dir("crt")
     return Compiler(
         argv=(*argv, _STANDARD, *options.kernel_flags),
-        include_dirs=(str(crt / "include"), *([str(crt / "host/acle")] if argv[0] == native[0] else [])),
+        include_dirs=(
+            str(crt / "include"),
+            *([str(crt / "libc/include")] if own_headers else []),
+            *([str(crt / "host/acle")] if argv[: len(native)] == native and not own_headers else []),
+        ),
         library_dirs=tuple(str(crt.parent / folder) for folder in cmsis_nn_includes(options)),
         is_builds=is_builds,
     )
+
+
+def native_names() -> tuple[str, ...]:
+    """Compilers of this machine that CMake looks for."""
+    return ("cc", "gcc", "clang", *shlex.split(os.environ.get("CC", ""))[:1])
+
+
+def native_toolchain(wanted: str | None, which: Which = find_program) -> str:
+    """Name of the toolchain for programs of this machine: what was asked for, else what is installed."""
+    if wanted is not None:
+        return wanted
+    if any(map(which, native_names())):
+        return _GNU
+    from mlf_sdk.tools.toolchains import AUTOMATIC, load_toolchains  # takes time to load
+
+    return AUTOMATIC if any(map(which, load_toolchains()[AUTOMATIC].programs)) else _GNU
+
+
+def native_compiler(toolchain: str, which: Which = find_program) -> tuple[str, ...]:
+    """Compiler of a toolchain for programs of this machine; empty: that of this machine."""
+    if toolchain == _GNU:
+        return ()
+    from mlf_sdk.tools.toolchains import load_toolchains
+
+    row = load_toolchains().get(toolchain)
+    if row is None:
+        return ()
+    found = next((name for name in row.programs if which(name) is not None), row.programs[0])
+    return (found, *row.arguments)
+
+
+def check_sources(models: Iterable[Model], board: Board, options: ProjectOptions) -> None:
+    """Refuse sources and objects that a toolchain has no program for.
+
+    Raises:
+        InputError: C++ sources, or objects to edit, of a toolchain without a compiler or an editor of these.
+    """
+    if not options.toolchain or board.platform != "baremetal" or options.app == "library":
+        return
+    toolchain = board_toolchain(board, options.toolchain)
+    for model in models:
+        kinds = {unit.kind for unit in model.units if unit.linked}
+        if not toolchain.is_gnu and UnitKind.CXX in kinds:
+            what = "C++ sources are compiled by gcc alone"
+        elif not toolchain.objcopy and UnitKind.OBJECT in kinds:
+            what = f"the toolchain '{toolchain.name}' can't edit the model's object files"
+        else:
+            continue
+        raise InputError(what, where=f"model {model.name}", hint=f"Choose the other one: --toolchain {_GNU}.")
 
 
 def check_instructions(models: Iterable[Model], board: Board, options: ProjectOptions) -> None:

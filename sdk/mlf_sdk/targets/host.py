@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shlex
 from abc import abstractmethod
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,22 +18,38 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.boards.store import store_values
 from mlf_sdk.targets.cmake import APP_ELF, BuildResult, build_project
-from mlf_sdk.targets.compilers import cmsis_nn_includes
+from mlf_sdk.targets.compilers import cmsis_nn_includes, native_compiler, native_names, native_toolchain
 from mlf_sdk.targets.slots import host_slots, keep_host_slots
 from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target, TargetChoice
 from mlf_sdk.tools.programs import require_programs
 
 if TYPE_CHECKING:
+    from mlf_sdk.targets.boards.row import Board
     from mlf_sdk.wire.session import Session
 
 
 class CmakeTarget(BoardTarget):
-    """A board whose projects CMake builds."""
+    """A board whose projects CMake builds.
+
+    Attributes:
+        wanted: name of the toolchain that was asked for; None: the first that is installed.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        *,
+        name: str | None = None,
+        board_file: Path | None = None,
+        toolchain: str | None = None,
+    ) -> None:
+        super().__init__(board, name=name, board_file=board_file)
+        self.wanted = toolchain
 
     @classmethod
     def of_board(cls, name: str, board_file: Path | None, choice: TargetChoice) -> Target:
         """See BoardTarget."""
-        return cls(find_board(name, board_file), board_file=board_file)
+        return cls(find_board(name, board_file), board_file=board_file, toolchain=choice.toolchain)
 
     def files(self, options: ProjectOptions, *, store_bytes: int = 0) -> PlatformFiles:
         """See Target."""
@@ -68,6 +84,7 @@ class CmakeTarget(BoardTarget):
         )
 
     emulator: str | None = None
+    build_variables: Mapping[str, str] = {}  # of the environment of builds
 
     @property
     @abstractmethod
@@ -87,7 +104,7 @@ class CmakeTarget(BoardTarget):
         """See Target."""
         if sign is not None:
             raise InputError("only the images of Zephyr projects are signed", where="--sign")
-        return build_project(folder, timeout_s=timeout_s, watch=log)
+        return build_project(folder, timeout_s=timeout_s, watch=log, variables=self.build_variables)
 
     def image(self, folder: Path) -> Path:
         """See Target."""
@@ -105,9 +122,21 @@ class HostTarget(CmakeTarget):
     is_host = True
 
     @property
+    def toolchain(self) -> str:
+        """See Target; gcc stands for the compilers that CMake looks for."""
+        return native_toolchain(self.wanted)
+
+    @property
+    def build_variables(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Variables by which CMake takes the toolchain."""
+        argv = native_compiler(self.toolchain)
+        return {"CC": shlex.join(argv), "ASM": shlex.join(argv)} if argv else {}
+
+    @property
     def compilers(self) -> tuple[tuple[str, ...], ...]:
-        """See CmakeTarget; the names that CMake tries."""
-        return (("cc", "gcc", "clang", *shlex.split(os.environ.get("CC", ""))[:1]),)
+        """See CmakeTarget."""
+        argv = native_compiler(self.toolchain)
+        return (argv[:1] if argv else native_names(),)
 
     def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
         return PlatformFiles(
@@ -129,6 +158,8 @@ class HostTarget(CmakeTarget):
                 "has_window": False,
                 "has_caches": False,
                 "runtime_includes": (),
+                "own_headers": False,
+                "own_libm": False,
             },
         )
 

@@ -114,7 +114,10 @@ def project_target(folder: Path, lock: Lock, choice: TargetChoice) -> Target:
     """
     own = folder / OWN_BOARD
     choice = dataclasses.replace(
-        choice, board_file=str(own) if own.is_file() else None, platform=lock.platform
+        choice,
+        board_file=str(own) if own.is_file() else None,
+        platform=lock.platform,
+        toolchain=lock.options.toolchain,
     )
     named = choice.board
     if named is not None and named.startswith(f"{ZEPHYR}:"):

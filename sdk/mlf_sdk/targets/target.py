@@ -95,6 +95,11 @@ class Target(ABC):
             store_bytes: bytes of all slots for parameters (dynamic executor).
         """
 
+    @property
+    def toolchain(self) -> str:
+        """Return the name of the toolchain that builds use; empty where the platform chooses it."""
+        return ""
+
     def lock_zephyr(self) -> LockZephyr | None:
         """Return the lock's entry about Zephyr; None on other platforms."""
         return None
@@ -240,6 +245,7 @@ class TargetChoice:
             such as ``labgrid:PLACE``.
         board_file: TOML file with a board row.
         platform: ``baremetal``, ``host`` or ``zephyr``; None: the platform of the board's row.
+        toolchain: what compiles for the board; None: the first that is installed.
         port: serial port where the board answers: a path, a URL, ``auto`` or ``usb:VID:PID``.
         baud: rate in bits/s to open the port with; None: that of the board's row.
         max_baud: rate to raise the port to when both ends support it; None: that of the row; 0: never.
@@ -254,6 +260,7 @@ class TargetChoice:
     board: str | None = None
     board_file: str | None = None
     platform: str | None = None
+    toolchain: str | None = None
     port: str | None = None
     baud: int | None = None
     max_baud: int | None = None

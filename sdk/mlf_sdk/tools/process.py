@@ -22,7 +22,7 @@ from typing import IO, Protocol
 
 from mlf_sdk.errors import InputError, MissingToolError, ToolError
 from mlf_sdk.tools.child import Follower, affinity, death_watch, last_lines, read_end, signal_group, wait_exit
-from mlf_sdk.tools.programs import is_found, missing_hint
+from mlf_sdk.tools.programs import is_found, missing_hint, search_path
 
 GRACE_S = 1.0  # between the request to end and the kill
 _OUTPUT_BYTES = 64 << 20  # of each stream; what exceeds it is cut off at the front
@@ -300,7 +300,7 @@ def _spawn(
         return subprocess.Popen(
             [*(death_watch() if bound else ()), *argv],
             cwd=cwd,
-            env={**(os.environ if env is None else env), "LC_ALL": "C.UTF-8"},  # their messages are read
+            env=_environment(os.environ if env is None else env),
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
@@ -311,6 +311,12 @@ def _spawn(
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         raise ProcessError(f"it could not be started: {error.strerror}{place}", argv=argv) from error
+
+
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program: it finds those of packages, and writes messages as they are read."""
+    path = search_path(given.get("PATH", os.defpath))
+    return {**given, "PATH": path, "LC_ALL": "C.UTF-8"}
 
 
 def _end_group(process: subprocess.Popen[bytes], grace_s: float) -> None:

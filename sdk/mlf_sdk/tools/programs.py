@@ -1,18 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External programs: search on PATH, installation hints, and what compilers and linkers say of a failure."""
+"""External programs: search on PATH and in packages, installation hints, and what tools say of a failure."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from mlf_sdk.errors import MissingToolError
 from mlf_sdk.tools.isas import load_isas
 
-_PACKAGES: Mapping[str, str] = {"cc": "gcc", "c++": "g++", "cmake": "cmake", "ninja": "ninja-build"}
+_PACKAGES: Mapping[str, str] = {
+    "cc": "gcc",
+    "c++": "g++",
+    "clang": "clang",
+    "cmake": "cmake",
+    "ninja": "ninja-build",
+}
+_BY_PIP: Mapping[str, str] = {"west": "west", "zig": "'mlf-sdk[zig]'"}
+_WITH_PROGRAMS = ("ziglang",)  # packages of Python that have a program beside their modules
+
+
+@cache
+def package_folders() -> tuple[str, ...]:
+    """Folders with programs of packages of this Python: inside of them, and that of scripts."""
+    from importlib.util import find_spec
+
+    specs = [find_spec(name) for name in _WITH_PROGRAMS]
+    inside = [place for spec in specs if spec is not None for place in spec.submodule_search_locations or ()]
+    return (*inside, str(Path(sys.executable).parent))
+
+
+def search_path(path: str) -> str:
+    """The value of PATH with the programs of packages behind all others."""
+    known = path.split(os.pathsep)
+    return os.pathsep.join([*known, *(folder for folder in package_folders() if folder not in known)])
+
+
+def find_program(program: str) -> str | None:
+    """Path of a program: on PATH, else of a package; None: there is none."""
+    return shutil.which(program, path=search_path(os.environ.get("PATH", os.defpath)))
 
 
 def packages() -> dict[str, str]:
@@ -26,7 +57,7 @@ def install_command(program: str) -> str:
     package = packages().get(program)
     if package is not None:
         return f"sudo apt-get install {package}"
-    return "pip install west" if program == "west" else ""
+    return f"pip install {_BY_PIP[program]}" if program in _BY_PIP else ""
 
 
 def install_hint(program: str) -> str:
@@ -62,8 +93,8 @@ def is_found(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> b
     """Return whether ``program`` can be started from ``cwd`` with the PATH of ``env`` (None: our own)."""
     if os.sep in program:
         return os.access(Path(cwd or ".") / program, os.X_OK)
-    path = None if env is None else env.get("PATH", os.defpath)
-    return shutil.which(program, path=path) is not None
+    path = (os.environ if env is None else env).get("PATH", os.defpath)
+    return shutil.which(program, path=search_path(path)) is not None
 
 
 _OF_CODE = re.compile(

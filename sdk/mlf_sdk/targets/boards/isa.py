@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.isas import Isa, isa_of_cpu, load_isas
 from mlf_sdk.tools.programs import is_found
+
+if TYPE_CHECKING:
+    from mlf_sdk.tools.toolchains import Toolchain
 
 
 def isa_of(board: Board) -> Isa | None:
@@ -37,6 +42,18 @@ def board_flags(board: Board) -> tuple[str, ...]:
         InputError: its architecture is not known.
     """
     return cross_isa(board).compiler_flags(board.cpu, board.fpu, board.float_abi)
+
+
+def board_toolchain(board: Board, name: str) -> Toolchain:
+    """The toolchain of a name, for a board's CPU.
+
+    Raises:
+        InputError: the CPU is not known, or not to the toolchain.
+    """
+    from mlf_sdk.tools.toolchains import toolchain_for  # projects for this machine have none
+
+    isa = cross_isa(board)
+    return toolchain_for(name, isa, cpu=board.cpu, fpu=board.fpu, float_abi=board.float_abi, dsp=board.dsp)
 
 
 def counter_source(board: Board) -> str:

@@ -35,6 +35,11 @@ class AttachedTarget(Target):
         """See Target."""
         return self.inner.files(options, store_bytes=store_bytes)
 
+    @property
+    def toolchain(self) -> str:
+        """See Target."""
+        return self.inner.toolchain
+
     def lock_zephyr(self) -> LockZephyr | None:
         """See Target."""
         return self.inner.lock_zephyr()
