@@ -70,13 +70,9 @@ class BaremetalTarget(CmakeTarget):
             )
         sources = ["startup", "stack", "exit"]
         sources += [f"uart_{uart.driver}", "uart_rx"] if uart.driver != "own" else []
-<<<<<<< HEAD
-        own = "baremetal/memory.c" in isa.sources
-        sources += ["memory"] if options.app == "standalone" and not own else []
-=======
-        sources += ["memory"] if options.app == "standalone" else []
+        own_memory = "baremetal/memory.c" in isa.sources
+        sources += ["memory"] if options.app == "standalone" and not own_memory else []
         own = ("crt/libc/math.c", "crt/libc/string.c") if toolchain.own_libm else ()
->>>>>>> 6c5a2e80 (Toolchain as an axis: gcc, clang or zig compile the same sources, with the runtime's own headers and functions where a compiler has no C library)
         return PlatformFiles(
             board=board.name,
             title=board.title,
