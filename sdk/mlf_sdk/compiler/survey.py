@@ -14,7 +14,7 @@ from mlf_sdk.compiler.passes import improve
 from mlf_sdk.ir.model import Finding
 
 NOT_SUPPORTED: Final = "not supported"
-BEHIND: Final = "behind one that is not supported"
+BLOCKED_DOWNSTREAM: Final = "behind one that is not supported"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ def layout_of(layer: Contraction, most: int, cost: Callable[[Layout, int], float
         return None
     usual = Layout(layer)
     layout = Layout(layer, min(range(1, min(most, usual.ow) + 1), key=lambda pixels: cost(usual, pixels)))
-    return None if layout.unfit or layer.channels * layout.pixels > MAX_OFFSET else layout
+    return None if layout.exceeds_offset_range or layer.channels * layout.pixels > MAX_OFFSET else layout
 
 
 def stream_of(starts: Array, words: Array, rescale: Rescale) -> Array:

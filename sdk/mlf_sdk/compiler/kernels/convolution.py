@@ -36,7 +36,7 @@ def tiled(layer: Contraction, pixels: int = 0) -> Kernel | None:
     if not pixels and layout.pixels > most:
         layout = Layout(layer, most)
     split = weights_of(layer.weights, layout.quads)
-    if split is None or layout.unfit or channels * (layout.pixels - 1) > MAX_OFFSET:
+    if split is None or layout.exceeds_offset_range or channels * (layout.pixels - 1) > MAX_OFFSET:
         return None
     main, spill = split
     rescale = layer.rescale(fine=fits_fine(main))
@@ -121,7 +121,7 @@ class Layout:
         self.lines = lines
         self.patch_rows = kh + lines - 1
         self.patch_columns = (self.pixels - 1) * window.stride[1] + kw
-        self.spare = quad * self.row_quads - self.used  # bytes read past a row of the window
+        self.overread_bytes = quad * self.row_quads - self.used  # bytes read past a row of the window
 
     @property
     def _buffer_words(self) -> int:
@@ -133,7 +133,7 @@ class Layout:
         """Bytes of a copy of a tile's windows, for those that reach over the border of the input."""
         if self.inside:
             return 0
-        return self.patch_rows * self.patch_columns * self.ic + self.spare
+        return self.patch_rows * self.patch_columns * self.ic + self.overread_bytes
 
     @property
     def inside(self) -> bool:
@@ -141,19 +141,19 @@ class Layout:
         window = self.window
         below = (self.oh - 1) * window.stride[0] + (self.rows - 1) * window.dilation[0]
         right = (self.ow - self.pixels) * window.stride[1] + self.patch_columns
-        end = (below * self.iw + right) * self.ic + self.spare
+        end = (below * self.iw + right) * self.ic + self.overread_bytes
         fits = below < self.ih and right <= self.iw and end <= self.ih * self.iw * self.ic
         return fits and not any(window.before)
 
     @property
-    def unfit(self) -> bool:
+    def exceeds_offset_range(self) -> bool:
         """True when the instructions can't reach every place of a tile."""
         far = self.distance * (self.pixels - 1) + 4 * min(8, self.row_quads)
         return self.window.dilation[1] != 1 or far > MAX_OFFSET or self.quads > 8000
 
     def shortened(self) -> bool:
         """Leave out the last word of each row of the windows where it would hold nothing; whether that is so."""
-        if self.spare != 3 or self.row_quads > _MAX_QUADS_OF_SHORT:
+        if self.overread_bytes != 3 or self.row_quads > _MAX_QUADS_OF_SHORT:
             return False
         self.buffer_bytes -= 4 * self.rows * self.pixels
         return True
@@ -173,7 +173,7 @@ class Layout:
     def padded(self, weights: Array) -> Array:
         """Weights, a row a channel, with each row of the window filled up to fours with zeros."""
         rows = weights.reshape(-1, self.rows, self.used)
-        return np.pad(rows, ((0, 0), (0, 0), (0, self.spare))).reshape(len(rows), -1)
+        return np.pad(rows, ((0, 0), (0, 0), (0, self.overread_bytes))).reshape(len(rows), -1)
 
     def kernel(
         self,
@@ -229,13 +229,15 @@ class Layout:
     }}
 """
         row = self.iw * self.ic
-        beyond = f"\n            && below * {row} + right * {self.ic} + {self.spare} <= {self.ih * row}"
+        beyond = (
+            f"\n            && below * {row} + right * {self.ic} + {self.overread_bytes} <= {self.ih * row}"
+        )
         return f"""    int8_t *patch = (int8_t *)(b0 + {self._buffer_words});
 {head}        int32_t iy = oy * {window.stride[0]} - {window.before[0]};
         int32_t ix = ox * {window.stride[1]} - {window.before[1]};
         int32_t below = iy + {(self.patch_rows - 1) * window.dilation[0]};
         int32_t right = ix + {self.patch_columns};
-        if (iy >= 0 && ix >= 0 && below < {self.ih} && right <= {self.iw}{beyond if self.spare else ""}) {{
+        if (iy >= 0 && ix >= 0 && below < {self.ih} && right <= {self.iw}{beyond if self.overread_bytes else ""}) {{
             {fast}(x0 + (iy * {self.iw} + ix) * {self.ic}, b0, {self.row_bytes});
         }} else {{
             int32_t from = ix < 0 ? 0 : ix;

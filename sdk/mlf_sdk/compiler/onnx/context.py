@@ -19,7 +19,7 @@ from mlf_sdk.compiler.builder import GraphBuilder, refuse
 from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
 from mlf_sdk.compiler.onnx.budget import Budget
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
-from mlf_sdk.compiler.onnx.tensor import LAST, Shape, Tensor, kept_type, last_shape, to_last
+from mlf_sdk.compiler.onnx.tensor import NHWC, Shape, Tensor, kept_type, nhwc_shape, to_nhwc
 from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Move, Region, Reshape
 from mlf_sdk.ir.tensor import Quantisation
 
@@ -75,12 +75,12 @@ class Context(GraphBuilder):
         dtype: np.dtype[Any],
         shape: Shape,
         *,
-        last: bool = False,
+        nhwc: bool = False,
         quantisation: Quantisation | None = None,
     ) -> tuple[Tensor, Value]:
         """A new tensor, and the value that an operator writes."""
-        value = self.add(name, dtype, last_shape(shape) if last else shape, quantisation)
-        return self.bind(name, Tensor.of_value(value, shape, last=last)), value
+        value = self.add(name, dtype, nhwc_shape(shape) if nhwc else shape, quantisation)
+        return self.bind(name, Tensor.of_value(value, shape, nhwc=nhwc)), value
 
     def reshaped(self, name: str, tensor: Tensor, shape: Shape) -> Tensor:
         """The same elements in another shape; costs nothing until its value is asked for."""
@@ -95,7 +95,7 @@ class Context(GraphBuilder):
         found.base = tensor.base or tensor
         if tensor.stored is not None:
             found.stored, found.base = self.reshaped("", tensor.stored, shape), None
-        if tensor.signed is not None and tensor.plain is None:
+        if tensor.signed is not None and tensor.nchw is None:
             found.signed, found.base = self.reshaped("", tensor.signed, shape), None
         return self.bind(name, found)
 
@@ -103,48 +103,48 @@ class Context(GraphBuilder):
 
     def value(self, tensor: Tensor) -> Value:
         """Value in the order of ONNX."""
-        if tensor.plain is None:
-            tensor.plain = self._plain(tensor)
-        return tensor.plain
+        if tensor.nchw is None:
+            tensor.nchw = self._nchw(tensor)
+        return tensor.nchw
 
-    def _plain(self, tensor: Tensor) -> Value:
+    def _nchw(self, tensor: Tensor) -> Value:
         if tensor.data is not None:
             return self.add(tensor.name, tensor.dtype, tensor.shape, tensor.quantisation, tensor.data)
-        if tensor.last is not None:
-            inner = self._moved(tensor, tensor.last, (0, 3, 1, 2))
+        if tensor.nhwc is not None:
+            inner = self._moved(tensor, tensor.nhwc, (0, 3, 1, 2))
             return inner if inner.shape == tensor.shape else self._renamed(tensor, inner)
         if tensor.base is not None:
             return self._renamed(tensor, self.value(tensor.base))
         if tensor.stored is not None:
-            return self.dequantise(tensor, last=False)
+            return self.dequantise(tensor, nhwc=False)
         if tensor.signed is not None:
             return self.to_uint8(tensor)
         raise AssertionError(f"'{tensor.name}' has no value")
 
-    def last(self, tensor: Tensor) -> Value:
+    def nhwc(self, tensor: Tensor) -> Value:
         """Value with channels last."""
-        if tensor.last is None:
+        if tensor.nhwc is None:
             if tensor.data is not None:
-                data = to_last(tensor.data)
-                tensor.last = self.add(tensor.name, tensor.dtype, data.shape, tensor.quantisation, data)
+                data = to_nhwc(tensor.data)
+                tensor.nhwc = self.add(tensor.name, tensor.dtype, data.shape, tensor.quantisation, data)
             elif tensor.stored is not None:
-                tensor.last = self.dequantise(tensor, last=True)
+                tensor.nhwc = self.dequantise(tensor, nhwc=True)
             else:
                 n, c, *space = tensor.shape
-                plain = self.value(tensor)
+                nchw = self.value(tensor)
                 four = (n, c, *(1,) * (2 - len(space)), *space)
-                if plain.shape != four:
-                    plain = self._renamed(tensor, plain, four)
-                tensor.last = self._moved(tensor, plain, LAST)
-        return tensor.last
+                if nchw.shape != four:
+                    nchw = self._renamed(tensor, nchw, four)
+                tensor.nhwc = self._moved(tensor, nchw, NHWC)
+        return tensor.nhwc
 
     # Quantised tensors
 
-    def dequantise(self, tensor: Tensor, *, last: bool) -> Value:
+    def dequantise(self, tensor: Tensor, *, nhwc: bool) -> Value:
         """Real numbers of stored ones."""
         if tensor.stored is None:
             raise AssertionError(f"'{tensor.name}' is not stored")
-        return self.real(tensor.name, self.last(tensor.stored) if last else self.value(tensor.stored))
+        return self.real(tensor.name, self.nhwc(tensor.stored) if nhwc else self.value(tensor.stored))
 
     def real(self, name: str, x: Value) -> Value:
         """Real numbers that a quantised value stands for."""
@@ -189,8 +189,8 @@ class Context(GraphBuilder):
                 found.data = (tensor.data.astype(np.int16) - 128).astype(np.int8)
             else:
                 x = self.value(tensor)
-                found.plain = self.add(tensor.name, INT8, tensor.shape)
-                self.emit(_flip(self, x, found.plain))
+                found.nchw = self.add(tensor.name, INT8, tensor.shape)
+                self.emit(_flip(self, x, found.nchw))
             tensor.signed = found
         return tensor.signed
 

@@ -9,7 +9,7 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_broadcast, to_last
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_broadcast, to_nhwc
 from mlf_sdk.compiler.operators import UNLIMITED, Array, Call, FullyConnected, Map
 from mlf_sdk.compiler.reals import MatMul
 
@@ -102,14 +102,14 @@ def _flat_input(context: Context, x: Tensor) -> tuple[Value, Array | None]:
     """The input of a layer; one that was flattened keeps its channels last, in the order that is returned."""
     inner = x.stored or x
     base = inner.base
-    flat = base is not None and base.is_last and inner.plain is None and x.rank == 2
-    if not flat or base is None or base.last is None or base.shape[0] != x.shape[0]:
+    flat = base is not None and base.is_nhwc and inner.nchw is None and x.rank == 2
+    if not flat or base is None or base.nhwc is None or base.shape[0] != x.shape[0]:
         return context.value(x), None
-    order = to_last(np.arange(x.shape[1]).reshape(1, *base.shape[1:])).reshape(-1)
-    last = Tensor(
-        name=x.name, dtype=inner.dtype, shape=base.last.shape, plain=base.last, quantisation=base.quantisation
+    order = to_nhwc(np.arange(x.shape[1]).reshape(1, *base.shape[1:])).reshape(-1)
+    nhwc = Tensor(
+        name=x.name, dtype=inner.dtype, shape=base.nhwc.shape, nchw=base.nhwc, quantisation=base.quantisation
     )
-    value = context.value(context.reshaped("", last, x.shape))
+    value = context.value(context.reshaped("", nhwc, x.shape))
     return (context.real(x.name, value) if x.stored is not None else value), order
 
 

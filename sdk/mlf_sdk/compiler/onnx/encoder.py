@@ -9,14 +9,14 @@ import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import LabelEncoder
-from mlf_sdk.compiler.onnx.file import Whatever
+from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.raw import text_of
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reference import evaluate_one
 
 _KINDS: Final = ("strings", "int64s", "floats", "tensor")
-_DEFAULTS: Final[dict[str, tuple[str, Whatever]]] = {
+_DEFAULTS: Final[dict[str, tuple[str, AttributeValue]]] = {
     "strings": ("default_string", "_Unused"),
     "int64s": ("default_int64", -1),
     "floats": ("default_float", -0.0),
@@ -52,7 +52,7 @@ def label_encoder(steps: Steps) -> None:
     _emit(steps, np.asarray(keys).astype(x.dtype), found, other)
 
 
-def _listed(steps: Steps, name: str) -> tuple[Whatever, str]:
+def _listed(steps: Steps, name: str) -> tuple[AttributeValue, str]:
     """Keys or values, and their kind."""
     found = [(steps.node.attribute(f"{name}_{kind}"), kind) for kind in _KINDS]
     given = [(one, kind) for one, kind in found if one is not None and len(np.atleast_1d(one))]
@@ -63,7 +63,7 @@ def _listed(steps: Steps, name: str) -> tuple[Whatever, str]:
     return (text_of(array) if array.dtype.kind in "OSU" else array), kind
 
 
-def _default(steps: Steps, kind: str) -> Whatever:
+def _default(steps: Steps, kind: str) -> AttributeValue:
     if kind != "tensor":
         return steps.node.attribute(*_DEFAULTS[kind])
     found = steps.node.attribute("default_tensor")
@@ -73,7 +73,7 @@ def _default(steps: Steps, kind: str) -> Whatever:
     return np.asarray(found).reshape(-1)[0]
 
 
-def _numbers(steps: Steps, values: Whatever, default: Whatever) -> tuple[Array, Whatever]:
+def _numbers(steps: Steps, values: AttributeValue, default: AttributeValue) -> tuple[Array, AttributeValue]:
     """Values and the default one as numbers; strings by their places among the different ones."""
     if not isinstance(values, tuple):
         dtype = np.float32 if values.dtype.kind == "f" else np.int64
@@ -85,7 +85,7 @@ def _numbers(steps: Steps, values: Whatever, default: Whatever) -> tuple[Array, 
     return np.array([places[v] for v in values], np.int64), np.int64(places[other])
 
 
-def _emit(steps: Steps, keys: Array, values: Array, default: Whatever) -> None:
+def _emit(steps: Steps, keys: Array, values: Array, default: AttributeValue) -> None:
     """Add the operator; of equal keys, the first counts."""
     missing = default
     if keys.dtype.kind == "f" and np.isnan(keys).any():

@@ -26,7 +26,7 @@ from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.options import Generation, Kernels
 from mlf_sdk.compiler.passes.rewrite import remove_unread
-from mlf_sdk.compiler.relax.package import Whatever, require_tvm, tvm_fault
+from mlf_sdk.compiler.relax.package import TvmObject, require_tvm, tvm_fault
 from mlf_sdk.errors import FaultCollector, InputError
 
 _TOLERANCE: Final = 1e-4
@@ -81,7 +81,7 @@ def generate(context: Context, raw: RawNode, generation: Generation) -> None:
         refuse(f"TVM computes {len(results)} of its results")
     for name, value in zip(names, results, strict=False):
         tensor = Tensor(name=name, dtype=value.dtype, shape=value.shape, data=value.data)
-        tensor.plain = None if value.data is not None else value
+        tensor.nchw = None if value.data is not None else value
         node.context.bind(name, tensor)
 
 
@@ -90,7 +90,9 @@ _DIFFER: Final[dict[str, tuple[Callable[[Node], bool], str]]] = {  # what random
 }
 
 
-def _model(context: Context, raw: RawNode, constants: dict[str, Array], inputs: dict[str, Value]) -> Whatever:
+def _model(
+    context: Context, raw: RawNode, constants: dict[str, Array], inputs: dict[str, Value]
+) -> TvmObject:
     """A model of the one node, its constants inside."""
     onnx = require_onnx()
     helper = onnx.helper
@@ -107,7 +109,7 @@ def _model(context: Context, raw: RawNode, constants: dict[str, Array], inputs: 
     )
 
 
-def imported(model: Whatever, shapes: dict[str, tuple[int, ...]] | None = None) -> Whatever:
+def imported(model: TvmObject, shapes: dict[str, tuple[int, ...]] | None = None) -> TvmObject:
     """Relax module of a model; UnsupportedError where TVM can't read it."""
     require_tvm("ONNX model")
     from tvm.relax.frontend.onnx import from_onnx
@@ -125,7 +127,7 @@ def _last_line(error: Exception) -> str:
     return (lines[-1] if lines else type(error).__name__)[:200]
 
 
-def _compare(module: Whatever, model: Whatever, inputs: dict[str, Value]) -> None:
+def _compare(module: TvmObject, model: TvmObject, inputs: dict[str, Value]) -> None:
     """Refuse a module that computes something else than the node; skipped where the reference can't say."""
     random = np.random.default_rng(1)
     given = {name: _numbers(random, value) for name, value in inputs.items()}
@@ -152,7 +154,7 @@ def _compare(module: Whatever, model: Whatever, inputs: dict[str, Value]) -> Non
             refuse("TVM reads it in another way than ONNX Runtime or ONNX's reference")
 
 
-def _by_runtime(model: Whatever, given: dict[str, Array]) -> list[Array] | None:
+def _by_runtime(model: TvmObject, given: dict[str, Array]) -> list[Array] | None:
     """Results of ONNX Runtime; None where it is not installed, or can't run this node on these numbers."""
     try:
         import onnxruntime
@@ -167,7 +169,7 @@ def _by_runtime(model: Whatever, given: dict[str, Array]) -> list[Array] | None:
         return None
 
 
-def _by_reference(model: Whatever, given: dict[str, Array]) -> list[Array] | None:
+def _by_reference(model: TvmObject, given: dict[str, Array]) -> list[Array] | None:
     """Results of ONNX's reference; None where it has no such operator, or not for these numbers."""
     from onnx.reference import ReferenceEvaluator
 
@@ -185,7 +187,7 @@ def _numbers(random: np.random.Generator, value: Value) -> Array:
     return random.integers(0, high + 1, value.shape).astype(value.dtype)
 
 
-def _run(module: Whatever, inputs: list[Array]) -> list[Array]:
+def _run(module: TvmObject, inputs: list[Array]) -> list[Array]:
     tvm = require_tvm("ONNX model")
     device = tvm.cpu()
     machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), device)

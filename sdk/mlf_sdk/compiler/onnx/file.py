@@ -24,7 +24,8 @@ MAX_FILE_BYTES: Final = 512 << 20
 MAX_RANK: Final = 8
 MAX_ELEMENTS: Final = 1 << 28
 FIRST_OPSET: Final = 7
-Whatever = Any  # messages of protobuf, and values of attributes
+OnnxObject = Any  # modules and messages of onnx, which state no types
+AttributeValue = Any
 _TAGS: Final = frozenset(range(0x0A, 0xAB, 8)) | {0x28}
 _INSTALL: Final = "Install what reads ONNX files: pip install 'mlf-sdk[onnx]'."
 
@@ -40,7 +41,7 @@ def is_onnx(path: Path) -> bool:
     return len(head) == 3 and head[0] == 0x08 and 0 < head[1] < 32 and head[2] in _TAGS
 
 
-def require_onnx() -> Whatever:
+def require_onnx() -> OnnxObject:
     """The package ``onnx``.
 
     Raises:
@@ -90,10 +91,10 @@ def external_files(path: Path) -> tuple[Path, ...]:
 
 
 class _Reader:
-    def __init__(self, onnx: Whatever, path: Path, faults: FaultCollector) -> None:
+    def __init__(self, onnx: OnnxObject, path: Path, faults: FaultCollector) -> None:
         self.onnx, self.path, self.faults = onnx, path, faults
 
-    def model(self, model: Whatever) -> RawModel:
+    def model(self, model: OnnxObject) -> RawModel:
         opset = self._opset(model)
         count = sum(1 for _ in all_nodes(model.graph.node))
         if count > MAX_NODES:
@@ -116,7 +117,7 @@ class _Reader:
             producer=model.producer_name,
         )
 
-    def _graph(self, graph: Whatever) -> RawGraph:
+    def _graph(self, graph: OnnxObject) -> RawGraph:
         """A branch or the body of a loop; what it captures is known when it runs."""
         nodes, constants = tuple(self._nodes(graph)), self._constants(graph)
         parameters = tuple(v.name for v in graph.input if v.name not in constants)
@@ -129,7 +130,7 @@ class _Reader:
         known = {*parameters, *constants, *captured(found)}
         return dataclasses.replace(found, nodes=ordered(nodes, known, self.faults))
 
-    def _constants(self, graph: Whatever) -> dict[str, Array]:
+    def _constants(self, graph: OnnxObject) -> dict[str, Array]:
         found = {}
         for tensor in graph.initializer:
             array = self.array(tensor, f"initializer {shown(tensor.name)}")
@@ -139,7 +140,7 @@ class _Reader:
             self.faults.add("sparse_initializer", "sparse tensors are not supported; store them densely")
         return found
 
-    def _stated(self, graph: Whatever) -> Iterator[tuple[str, np.dtype[Any]]]:
+    def _stated(self, graph: OnnxObject) -> Iterator[tuple[str, np.dtype[Any]]]:
         """Element types of tensors that the file states; unknown ones are left to the nodes that use them."""
         for value in (*graph.value_info, *graph.output):
             code = value.type.tensor_type.elem_type
@@ -148,7 +149,7 @@ class _Reader:
             if code in self.onnx.TensorProto.DataType.values() and code:
                 yield value.name, np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(code))
 
-    def _opset(self, model: Whatever) -> int:
+    def _opset(self, model: OnnxObject) -> int:
         newest = self.onnx.defs.onnx_opset_version()
         found = [o.version for o in model.opset_import if o.domain in STANDARD]
         if not found:
@@ -163,7 +164,7 @@ class _Reader:
             )
         return int(found[0])
 
-    def _input(self, value: Whatever) -> RawInput | None:
+    def _input(self, value: OnnxObject) -> RawInput | None:
         place = f"input {shown(value.name)}"
         tensor = value.type.tensor_type
         if value.type.WhichOneof("value") != "tensor_type":
@@ -192,7 +193,7 @@ class _Reader:
             return None
         return found
 
-    def array(self, tensor: Whatever, place: str) -> Array | None:
+    def array(self, tensor: OnnxObject, place: str) -> Array | None:
         """Data of a tensor; None and a fault where it is damaged or elsewhere."""
         try:
             if tensor.data_location == self.onnx.TensorProto.EXTERNAL:
@@ -204,7 +205,7 @@ class _Reader:
             self.faults.add(place, f"damaged: {str(error)[:200]}")
         return None
 
-    def _external(self, tensor: Whatever, place: str) -> Array | None:
+    def _external(self, tensor: OnnxObject, place: str) -> Array | None:
         entries = {e.key: e.value for e in tensor.external_data}
         location = entries.get("location", "")
         folder = self.path.resolve().parent
@@ -231,7 +232,7 @@ class _Reader:
             stream.seek(offset)
             return np.frombuffer(stream.read(needed), dtype.newbyteorder("<")).astype(dtype).reshape(shape)
 
-    def _nodes(self, graph: Whatever) -> Iterator[RawNode]:
+    def _nodes(self, graph: OnnxObject) -> Iterator[RawNode]:
         for number, node in enumerate(graph.node):
             standard = node.domain in STANDARD
             attributes = {}
@@ -251,7 +252,7 @@ class _Reader:
                 ),
             )
 
-    def _attribute(self, attribute: Whatever, place: str) -> Whatever:
+    def _attribute(self, attribute: OnnxObject, place: str) -> AttributeValue:
         if attribute.type == self.onnx.AttributeProto.TENSOR:
             return self.array(attribute.t, place)
         if attribute.type == self.onnx.AttributeProto.GRAPH:

@@ -10,7 +10,7 @@ import numpy as np
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.file import Whatever, require_onnx
+from mlf_sdk.compiler.onnx.file import OnnxObject, require_onnx
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
 from mlf_sdk.compiler.onnx.tensor import axis_of, kept_type
@@ -47,7 +47,7 @@ def power(context: Context, node: Node) -> None:
     elementwise(context, node, "pow", [a, b])
 
 
-def type_of(code: Whatever) -> np.dtype[Any]:
+def type_of(code: OnnxObject) -> np.dtype[Any]:
     """Type that an attribute states, as elements are computed."""
     try:
         return kept_type(np.dtype(require_onnx().helper.tensor_dtype_to_np_dtype(int(code))))

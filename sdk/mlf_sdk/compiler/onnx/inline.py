@@ -15,7 +15,7 @@ from typing import Any, Final
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.checks import shown
 
-Whatever = Any  # messages of protobuf
+OnnxObject = Any  # messages of protobuf
 STANDARD: Final = ("", "ai.onnx")
 CLASSICAL: Final = "ai.onnx.ml"
 MAX_NODES: Final = 1 << 16
@@ -26,7 +26,7 @@ _TYPED_BY: Final = {"QLinearConcat": 1, "QLinearConv": 7, "QGemm": 8}  # the inp
 _MOST_OF_SCHEMA: Final = 100  # nodes of a definition that depends on the types of a node
 
 
-def all_nodes(nodes: Iterable[Whatever]) -> Iterator[Whatever]:
+def all_nodes(nodes: Iterable[OnnxObject]) -> Iterator[OnnxObject]:
     """Nodes and those of their graphs: branches and bodies of loops."""
     for node in nodes:
         yield node
@@ -35,7 +35,7 @@ def all_nodes(nodes: Iterable[Whatever]) -> Iterator[Whatever]:
                 yield from all_nodes(graph.node)
 
 
-def expanded(onnx: Whatever, model: Whatever, path: Path, known: frozenset[str]) -> Whatever:
+def expanded(onnx: OnnxObject, model: OnnxObject, path: Path, known: frozenset[str]) -> OnnxObject:
     """The model with functions, its own ones and those that define operators of ONNX, put in their places.
 
     Args:
@@ -77,7 +77,7 @@ class _Size:
 class _Calls:
     """Sizes of a model's own functions, each counted once."""
 
-    def __init__(self, model: Whatever, path: Path) -> None:
+    def __init__(self, model: OnnxObject, path: Path) -> None:
         self.model, self.path = model, path
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
         self.sizes: dict[tuple[str, str, str], _Size] = {}
@@ -88,7 +88,7 @@ class _Calls:
         if self.functions:
             self._bounded(self._expanded(self.model.graph.node), "the graph")
 
-    def _expanded(self, nodes: Iterable[Whatever]) -> _Size:
+    def _expanded(self, nodes: Iterable[OnnxObject]) -> _Size:
         count = size_bytes = depth = 0
         for node in all_nodes(nodes):
             key = (node.domain, node.op_type, node.overload)
@@ -126,7 +126,7 @@ class _Calls:
             raise InputError(f"{what}: functions call each other {depth} deep", where=str(self.path))
 
 
-def _one_version(onnx: Whatever, model: Whatever) -> None:
+def _one_version(onnx: OnnxObject, model: OnnxObject) -> None:
     """State the model's version of operators for its functions, where theirs has the same operators."""
     given = [(f, o) for f in model.functions for o in f.opset_import if o.domain in STANDARD]
     version = next((o.version for o in model.opset_import if o.domain in STANDARD), 0)
@@ -139,7 +139,7 @@ def _one_version(onnx: Whatever, model: Whatever) -> None:
             stated.version = version
 
 
-def _since(onnx: Whatever, kind: str, version: int) -> int:
+def _since(onnx: OnnxObject, kind: str, version: int) -> int:
     """Version that defined an operator last; 0 for one that is not known."""
     try:
         return int(onnx.defs.get_schema(kind, version).since_version)
@@ -147,7 +147,7 @@ def _since(onnx: Whatever, kind: str, version: int) -> int:
         return 0
 
 
-def _defined(onnx: Whatever, model: Whatever, path: Path, known: frozenset[str]) -> list[str]:
+def _defined(onnx: OnnxObject, model: OnnxObject, path: Path, known: frozenset[str]) -> list[str]:
     """Names of operators that are to be replaced by those that ONNX defines them by."""
     used: dict[str, int] = {}
     for node in all_nodes(model.graph.node):
@@ -162,7 +162,7 @@ def _defined(onnx: Whatever, model: Whatever, path: Path, known: frozenset[str])
     return chosen
 
 
-def _nodes_of_schema(onnx: Whatever, name: str) -> int:
+def _nodes_of_schema(onnx: OnnxObject, name: str) -> int:
     """Nodes that an operator is defined by, at most; 0 for one that is no function."""
     try:
         schema = onnx.defs.get_schema(name)
@@ -173,7 +173,7 @@ def _nodes_of_schema(onnx: Whatever, name: str) -> int:
     return len(schema.function_body.node) if schema.has_function else 0
 
 
-def _with_types(onnx: Whatever, model: Whatever) -> Whatever:
+def _with_types(onnx: OnnxObject, model: OnnxObject) -> OnnxObject:
     """The model with the types of its tensors, also behind operators that ONNX does not know."""
     found = onnx.shape_inference.infer_shapes(model)
     nodes = [(node, _of_same_types(onnx, node)) for node in model.graph.node]
@@ -191,7 +191,7 @@ def _with_types(onnx: Whatever, model: Whatever) -> Whatever:
     return found
 
 
-def _of_same_types(onnx: Whatever, node: Whatever) -> list[Whatever]:
+def _of_same_types(onnx: OnnxObject, node: OnnxObject) -> list[OnnxObject]:
     """Nodes with results of the types of a node's, which ONNX doesn't infer; none where it does."""
     if node.domain == CLASSICAL:
         return _of_classical_types(onnx, node)
@@ -202,7 +202,7 @@ def _of_same_types(onnx: Whatever, node: Whatever) -> list[Whatever]:
     return []
 
 
-def _of_classical_types(onnx: Whatever, node: Whatever) -> list[Whatever]:
+def _of_classical_types(onnx: OnnxObject, node: OnnxObject) -> list[OnnxObject]:
     """Nodes of the types that an operator of ai.onnx.ml is defined with; labels are int64 or strings."""
     try:
         schema = onnx.defs.get_schema(node.op_type, domain=CLASSICAL)
@@ -223,7 +223,7 @@ def _of_classical_types(onnx: Whatever, node: Whatever) -> list[Whatever]:
     return nodes
 
 
-def _state_defaults(onnx: Whatever, model: Whatever, chosen: list[str]) -> None:
+def _state_defaults(onnx: OnnxObject, model: OnnxObject, chosen: list[str]) -> None:
     """State the attributes that nodes leave out: those who expand functions don't know their defaults."""
     version = max((o.version for o in model.opset_import if o.domain in STANDARD), default=1)
     for node in all_nodes(model.graph.node):

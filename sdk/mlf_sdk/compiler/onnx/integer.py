@@ -59,7 +59,7 @@ def conv_integer(context: Context, node: Node) -> None:
     window, shape = conv_shape(node, x, weights.shape)
     zero = _zero(context, node, 2)
     computed_convolution(
-        context, node, context.last(x), _centred(context, node, weights, 3), window, shape, zero=zero
+        context, node, context.nhwc(x), _centred(context, node, weights, 3), window, shape, zero=zero
     )
 
 

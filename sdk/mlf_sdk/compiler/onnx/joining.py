@@ -10,7 +10,7 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import INT8
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, last_axis
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, nhwc_axis
 from mlf_sdk.compiler.operators import Move
 from mlf_sdk.ir.tensor import Quantisation
 
@@ -55,10 +55,10 @@ def _joined(
     quantisation: Quantisation | None,
 ) -> Tensor:
     rank = len(shape)
-    last = rank in (3, 4) and any(t.is_last for t in tensors)
-    values = [context.last(t) if last else context.value(t) for t in tensors]
-    found, y = context.output(name, tensors[0].dtype, shape, last=last, quantisation=quantisation)
-    place = last_axis(axis, rank) if last else axis
+    nhwc = rank in (3, 4) and any(t.is_nhwc for t in tensors)
+    values = [context.nhwc(t) if nhwc else context.value(t) for t in tensors]
+    found, y = context.output(name, tensors[0].dtype, shape, nhwc=nhwc, quantisation=quantisation)
+    place = nhwc_axis(axis, rank) if nhwc else axis
     parts = regions.concatenate([v.shape for v in values], place, y.shape)
     context.emit(Move(**node.common(values, y), regions=tuple(regions.simplified(p) for p in parts)))
     return found
@@ -87,11 +87,11 @@ def _cut(context: Context, node: Node, x: Tensor, name: str, axis: int, first: i
     """One part of a tensor along an axis."""
 
     def build(source: Tensor, name: str) -> Tensor:
-        last = source.is_last and source.rank in (3, 4)
-        value = context.last(source) if last else context.value(source)
+        nhwc = source.is_nhwc and source.rank in (3, 4)
+        value = context.nhwc(source) if nhwc else context.value(source)
         shape = (*source.shape[:axis], size, *source.shape[axis + 1 :])
-        found, y = context.output(name, source.dtype, shape, last=last, quantisation=source.quantisation)
-        place = last_axis(axis, source.rank) if last else axis
+        found, y = context.output(name, source.dtype, shape, nhwc=nhwc, quantisation=source.quantisation)
+        place = nhwc_axis(axis, source.rank) if nhwc else axis
         begin = tuple(first if a == place else 0 for a in range(len(value.shape)))
         context.move(
             value, y, (regions.strided_slice(value.shape, begin, (1,) * len(begin), y.shape),), node.kind

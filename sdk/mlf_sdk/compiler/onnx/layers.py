@@ -14,7 +14,7 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32, INT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector, last_shape, to_last
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector, nhwc_shape, to_nhwc
 from mlf_sdk.compiler.onnx.window import space_of, two, window_of
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
@@ -58,12 +58,12 @@ def computed_convolution(
         x, weights: weights in the order OIHW; x with its channels last.
         zero: what is taken off x, if anything.
     """
-    inputs = [x, context.last(weights), *zero]
+    inputs = [x, context.nhwc(weights), *zero]
     dtype = FLOAT32 if weights.dtype.kind == "f" else INT32
-    _, y = context.output(node.name, dtype, shape, last=True)
+    _, y = context.output(node.name, dtype, shape, nhwc=True)
     context.emit(Convolve(**node.common(inputs, y), window=window))
     if bias is not None:
-        _, z = context.output(node.name, dtype, shape, last=True)
+        _, z = context.output(node.name, dtype, shape, nhwc=True)
         term = context.value(bias)
         context.emit(Map(**node.common([y, term], z), expression=Call.of("add", 2)))
 
@@ -77,10 +77,10 @@ def conv(context: Context, node: Node) -> None:
         check_vector(node.input(2), shape[1])
     if weights.known is None or (node.has(2) and node.input(2).known is None):
         bias = node.input(2) if node.has(2) else None
-        computed_convolution(context, node, context.last(x), weights, window, shape, bias=bias)
+        computed_convolution(context, node, context.nhwc(x), weights, window, shape, bias=bias)
         return
     arranged = Weights(weights, lambda data: data, (0, 0))
-    _conv(context, node, context.last(x), arranged, window, shape, groups)
+    _conv(context, node, context.nhwc(x), arranged, window, shape, groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +104,14 @@ def _conv(
     depthwise = 1 < groups == x.shape[3] == shape[1]
 
     def arrange(data: Array) -> Array:
-        last = to_last(weights.arrange(data))
-        return last.transpose(3, 1, 2, 0) if depthwise else last
+        nhwc = to_nhwc(weights.arrange(data))
+        return nhwc.transpose(3, 1, 2, 0) if depthwise else nhwc
 
     axes = (weights.axes[0], 3 if depthwise else 0)
     inputs = [x, context.arranged(weights.tensor, node.name + "_weights", arrange, axes)]
     if node.has(2):
         inputs.append(context.arranged(node.input(2), node.name + "_bias", lambda data: data))
-    _, y = context.output(node.name, FLOAT32, shape, last=True)
+    _, y = context.output(node.name, FLOAT32, shape, nhwc=True)
     fields = {**node.common(inputs, y), "window": window, "clamp": UNLIMITED}
     context.emit(DepthwiseConv2D(**fields, multiplier=1) if depthwise else Conv2D(**fields))
 
@@ -149,8 +149,8 @@ def conv_transpose(context: Context, node: Node) -> None:
     # Zeros between the elements and around them; a margin below zero cuts elements off.
     margins = [reach[a] - 1 - pads[a] for a in range(rank)]
     wide = tuple(output[a] + reach[a] - 1 for a in range(rank))
-    source = context.last(x)
-    spread_shape = last_shape((n, c, *wide))
+    source = context.nhwc(x)
+    spread_shape = nhwc_shape((n, c, *wide))
     spread = context.add(node.name + "_spread", FLOAT32, spread_shape)
     context.move(
         source, spread, (_spread(source.shape, spread_shape, strides, margins),), "ConvTranspose", 0.0

@@ -23,7 +23,7 @@ Build = Callable[[Tensor, str], Tensor]
 
 def move_through_dequantise(context: Context, node: Node, x: Tensor, build: Build) -> None:
     """Move the integers of a dequantised tensor instead of its real numbers."""
-    if x.signed is not None and x.plain is None:
+    if x.signed is not None and x.nchw is None:
         signed = build(x.signed, "")
         context.bind(node.name, Tensor(name=node.name, dtype=x.dtype, shape=signed.shape, signed=signed))
         return
@@ -127,9 +127,9 @@ def transpose(context: Context, node: Node) -> None:
     shape = tuple(x.shape[i] for i in order)
 
     def build(source: Tensor, name: str) -> Tensor:
-        if source.is_last and source.last is not None and order in ((0, 2, 3, 1), (0, 2, 1)):
+        if source.is_nhwc and source.nhwc is not None and order in ((0, 2, 3, 1), (0, 2, 1)):
             base = Tensor(
-                name=name, dtype=source.dtype, shape=source.last.shape, plain=source.last,
+                name=name, dtype=source.dtype, shape=source.nhwc.shape, nchw=source.nhwc,
                 quantisation=source.quantisation,
             )  # fmt: skip
             return context.reshaped(name, base, shape)
@@ -138,10 +138,10 @@ def transpose(context: Context, node: Node) -> None:
             found = Tensor(name=name, dtype=source.dtype, shape=shape, quantisation=source.quantisation)
             four = (shape[0], *(1,) * (4 - len(shape)), *shape[2:], shape[1])
             base = Tensor(
-                name=name, dtype=source.dtype, shape=source.shape, plain=value,
+                name=name, dtype=source.dtype, shape=source.shape, nchw=value,
                 quantisation=source.quantisation,
             )  # fmt: skip
-            found.last = context.value(context.reshaped("", base, four))
+            found.nhwc = context.value(context.reshaped("", base, four))
             return context.bind(name, found)
         return moved(context, node, source, name, shape, (regions.transpose(source.shape, order),))
 
@@ -269,7 +269,7 @@ def gather(context: Context, node: Node) -> None:
     axis = axis_of(int(node.attribute("axis", 0)), x.rank)
     shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
     if indices.data is None:
-        if x.stored is not None and x.stored.data is not None and x.plain is None:
+        if x.stored is not None and x.stored.data is not None and x.nchw is None:
             x = context.constant("", node.data(0, "table"))
         inputs = (context.value(x), context.value(indices))
         _, y = context.output(node.name, x.dtype, shape)

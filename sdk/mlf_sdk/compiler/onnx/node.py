@@ -9,7 +9,7 @@ from typing import Any
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.file import Whatever
+from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import Array
@@ -42,12 +42,14 @@ class Node:
         """Tensors of all inputs that are there."""
         return [self.input(i) for i in range(len(self.raw.inputs)) if self.has(i)]
 
-    def attribute(self, name: str, default: Whatever = None) -> Whatever:
+    def attribute(self, name: str, default: AttributeValue = None) -> AttributeValue:
         """Value of an attribute."""
         found = self.raw.attributes.get(name)
         return default if found is None else found
 
-    def integers(self, name: str, default: Whatever = None, position: int | None = None) -> tuple[int, ...]:
+    def integers(
+        self, name: str, default: AttributeValue = None, position: int | None = None
+    ) -> tuple[int, ...]:
         """Whole numbers of an attribute or, since some version, of a constant input."""
         if position is not None and self.has(position):
             return tuple(int(v) for v in self.data(position, name).reshape(-1))

@@ -13,7 +13,7 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Tensor, to_last
+from mlf_sdk.compiler.onnx.tensor import Tensor, to_nhwc
 from mlf_sdk.compiler.operators import Array, Call, Map
 
 BOOL: Final = np.dtype(np.bool_)
@@ -60,25 +60,25 @@ def operands(context: Context, tensors: list[Tensor], shape: tuple[int, ...]) ->
     """Values of all operands in one order of axes; True where it has the channels last."""
     rank = len(shape)
     varying = [t for t in tensors if t.known is None]
-    last = (
+    nhwc = (
         rank in (3, 4)
-        and any(t.is_last for t in varying)
+        and any(t.is_nhwc for t in varying)
         and all(t.rank == rank or t.elements == 1 for t in varying)
     )
 
     def arrange(data: Array) -> Array:
         whole = data.reshape((1,) * (rank - data.ndim) + data.shape)
-        return whole.reshape(-1) if data.size == 1 else to_last(whole)
+        return whole.reshape(-1) if data.size == 1 else to_nhwc(whole)
 
     found = []
     for tensor in tensors:
-        if not last or (tensor.known is None and tensor.elements == 1 and tensor.rank != rank):
+        if not nhwc or (tensor.known is None and tensor.elements == 1 and tensor.rank != rank):
             found.append(context.value(tensor))
         elif tensor.known is not None:
             found.append(context.arranged(tensor, tensor.name, arrange, (-1, 0)))
         else:
-            found.append(context.last(tensor))
-    return found, last
+            found.append(context.nhwc(tensor))
+    return found, nhwc
 
 
 def elementwise(
@@ -94,8 +94,8 @@ def elementwise(
     """Add a function of the elements at one place of all tensors."""
     name = node.name if name is None else name
     shape = broadcast_shape(tensors)
-    values, last = operands(context, tensors, shape)
-    tensor, y = context.output(name, tensors[-1].dtype if dtype is None else dtype, shape, last=last)
+    values, nhwc = operands(context, tensors, shape)
+    tensor, y = context.output(name, tensors[-1].dtype if dtype is None else dtype, shape, nhwc=nhwc)
     call = Call.of(function, len(values), parameters)
     context.emit(Map(**node.common(values, y), expression=call))
     return tensor

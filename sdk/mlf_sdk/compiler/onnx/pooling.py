@@ -46,12 +46,12 @@ def _pool(context: Context, node: Node, x: Tensor, name: str) -> Tensor:
     counted = not largest and bool(node.attribute("count_include_pad", 0))
     if not largest:
         _refuse_cut_windows(node, space, window, output)
-    source = context.last(x)
+    source = context.nhwc(x)
     if x.dtype.kind != "f":
         clamp = (int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max))
     if counted and (max(window.before) > 0 or _reaches(window, space, output, (0, 0))):
         source, window = _with_padding(context, node, source, window, _behind(node, space))
-    found, y = context.output(name, x.dtype, shape, last=True, quantisation=x.quantisation)
+    found, y = context.output(name, x.dtype, shape, nhwc=True, quantisation=x.quantisation)
     context.emit(Pool2D(**node.common([source], y), function=function, window=window, clamp=clamp))
     return found
 
@@ -67,8 +67,8 @@ def _refuse_cut_windows(node: Node, space: tuple[int, ...], window: Window, outp
 def _indices(context: Context, node: Node, x: Tensor) -> None:
     """Places of the largest elements, the second output of MaxPool."""
     window, output = window_of(node, space_of(x), node.integers("kernel_shape"))
-    source = context.last(x)
-    _, y = context.output(node.raw.outputs[1], INT64, (*x.shape[:2], *output), last=True)
+    source = context.nhwc(x)
+    _, y = context.output(node.raw.outputs[1], INT64, (*x.shape[:2], *output), nhwc=True)
     order = bool(node.attribute("storage_order", 0))
     context.emit(PoolIndices(**node.common([source], y), window=window, columns_first=order))
 
@@ -111,7 +111,7 @@ def global_pool(context: Context, node: Node) -> None:
     space_of(x)
     shape = (*x.shape[:2], *(1,) * (x.rank - 2))
     average = node.kind == "GlobalAveragePool"
-    source = context.last(x)
-    _, y = context.output(node.name, x.dtype, shape, last=True)
+    source = context.nhwc(x)
+    _, y = context.output(node.name, x.dtype, shape, nhwc=True)
     function = Reduction.MEAN if average else Reduction.MAX
     context.emit(Reduce(**node.common([source], y), function=function, axes=(1, 2)))

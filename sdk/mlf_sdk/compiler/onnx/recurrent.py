@@ -131,7 +131,7 @@ class _Layer:
             if turned:
                 order = (2, 0, 1, 3) if whole else (1, 0, 2)
             if self.directions == 1 and not turned:
-                base = Tensor(name=name, dtype=FLOAT32, shape=parts[0].shape, plain=parts[0])
+                base = Tensor(name=name, dtype=FLOAT32, shape=parts[0].shape, nchw=parts[0])
                 self.context.reshaped(name, base, shape)
                 continue
             found = tuple(shape[i] for i in order)

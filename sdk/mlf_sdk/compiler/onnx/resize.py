@@ -133,10 +133,10 @@ def _nearest(
 
     def build(source: Tensor, name: str) -> Tensor:
         shape = tuple(len(p) for p in places)
-        last = source.is_last and source.rank == 4
-        value = context.last(source) if last else context.value(source)
-        found, y = context.output(name, source.dtype, shape, last=last, quantisation=source.quantisation)
-        order = (0, 2, 3, 1) if last else tuple(range(source.rank))
+        nhwc = source.is_nhwc and source.rank == 4
+        value = context.nhwc(source) if nhwc else context.value(source)
+        found, y = context.output(name, source.dtype, shape, nhwc=nhwc, quantisation=source.quantisation)
+        order = (0, 2, 3, 1) if nhwc else tuple(range(source.rank))
         part = regions.pick(value.shape, [places[i] for i in order])
         context.move(value, y, (part,), node.kind)
         return found
@@ -191,16 +191,16 @@ def _interpolated(
     if one:
         tables = [still, tables[0]]
     shape = tuple(a.wanted for a in axes)
-    last = x.is_last and x.rank == 4 and pair == (2, 3)
-    source = context.last(x) if last else context.value(x)
-    if not last:
+    nhwc = x.is_nhwc and x.rank == 4 and pair == (2, 3)
+    source = context.nhwc(x) if nhwc else context.value(x)
+    if not nhwc:
         outer, inner = math.prod(x.shape[: pair[0]]), math.prod(x.shape[pair[1] + 1 :])
         extents = (1, x.shape[0]) if one else (x.shape[pair[0]], x.shape[pair[1]])
-        base = Tensor(name=x.name, dtype=FLOAT32, shape=source.shape, plain=source)
+        base = Tensor(name=x.name, dtype=FLOAT32, shape=source.shape, nchw=source)
         source = context.value(context.reshaped("", base, (outer, *extents, inner)))
     (rows, row_weights), (columns, column_weights) = tables
-    if last:
-        _, y = context.output(node.name, FLOAT32, shape, last=True)
+    if nhwc:
+        _, y = context.output(node.name, FLOAT32, shape, nhwc=True)
     else:
         wanted = (source.shape[0], rows.shape[0], columns.shape[0], source.shape[3])
         found, y = context.output("", FLOAT32, wanted)

@@ -14,7 +14,7 @@ from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
-from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, last_axis
+from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, nhwc_axis
 from mlf_sdk.compiler.operators import Softmax
 from mlf_sdk.compiler.reals import Reduce, Reduction
 
@@ -39,9 +39,9 @@ def softmax(context: Context, node: Node) -> None:
         x_flat = context.reshaped("", x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
         context.reshaped(node.name, _softmax(context, node, x_flat, "", log), x.shape)
         return
-    if axis == 1 and x.is_last:
-        source = context.last(x)
-        _, y = context.output(node.name, FLOAT32, x.shape, last=True)
+    if axis == 1 and x.is_nhwc:
+        source = context.nhwc(x)
+        _, y = context.output(node.name, FLOAT32, x.shape, nhwc=True)
         context.emit(Softmax(**node.common([source], y), beta=1.0, log=log))
         return
     if axis == x.rank - 1:
@@ -75,14 +75,14 @@ def reduction(context: Context, node: Node) -> None:
     axes = axes or list(range(x.rank))
     kept = tuple(1 if a in axes else e for a, e in enumerate(x.shape))
     shape = kept if keep else tuple(e for a, e in enumerate(x.shape) if a not in axes)
-    last = x.is_last and x.rank in (3, 4)
-    source = context.last(x) if last else context.value(x)
+    nhwc = x.is_nhwc and x.rank in (3, 4)
+    source = context.nhwc(x) if nhwc else context.value(x)
     found, y = context.output(
-        node.name if keep or not last else "", x.dtype, kept if last else shape, last=last
+        node.name if keep or not nhwc else "", x.dtype, kept if nhwc else shape, nhwc=nhwc
     )
-    chosen = tuple(sorted(last_axis(a, x.rank) for a in axes)) if last else tuple(axes)
+    chosen = tuple(sorted(nhwc_axis(a, x.rank) for a in axes)) if nhwc else tuple(axes)
     context.emit(Reduce(**node.common([source], y), function=function, axes=chosen))
-    if last and not keep:
+    if nhwc and not keep:
         context.reshaped(node.name, found, shape)
 
 

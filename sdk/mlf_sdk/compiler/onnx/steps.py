@@ -11,7 +11,7 @@ import numpy as np
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.file import Whatever
+from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
 from mlf_sdk.compiler.operators import Array
@@ -41,13 +41,13 @@ class Steps:
         """Name of the operator without its domain."""
         return self.raw.kind.rpartition(".")[2]
 
-    def constant(self, data: Whatever, dtype: type = np.float32) -> str:
+    def constant(self, data: AttributeValue, dtype: type = np.float32) -> str:
         """A constant."""
         name = self.name()
         self.context.constant(name, np.asarray(data, dtype))
         return name
 
-    def add(self, kind: str, *inputs: str, output: str = "", **attributes: Whatever) -> str:
+    def add(self, kind: str, *inputs: str, output: str = "", **attributes: AttributeValue) -> str:
         """A node of a standard operator."""
         output = output or self.name()
         self.nodes.append(
@@ -80,7 +80,7 @@ class Steps:
         self.nodes.append(dataclasses.replace(self.raw, inputs=(name,)))
         return False
 
-    def numbers(self, name: str, *, default: Whatever = None) -> Array:
+    def numbers(self, name: str, *, default: AttributeValue = None) -> Array:
         """Finite real numbers of an attribute, as one axis."""
         found = self.node.attribute(name, default)
         if found is None:

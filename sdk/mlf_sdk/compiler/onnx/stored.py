@@ -64,11 +64,11 @@ def dequantize_linear(context: Context, node: Node) -> None:
     axis = int(node.attribute("axis", 1))
     quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
     stored = dataclasses.replace(context.as_int8(x), quantisation=quantisation, stored=None, signed=None)
-    for value in (stored.plain, stored.last):
+    for value in (stored.nchw, stored.nhwc):
         if value is not None:
             retag(context, value, quantisation)
-    stored.plain = context.values[stored.plain.id] if stored.plain else None
-    stored.last = context.values[stored.last.id] if stored.last else None
+    stored.nchw = context.values[stored.nchw.id] if stored.nchw else None
+    stored.nhwc = context.values[stored.nhwc.id] if stored.nhwc else None
     context.bind(node.name, Tensor(name=node.name, dtype=FLOAT32, shape=x.shape, stored=stored))
 
 
@@ -84,14 +84,14 @@ def quantize_linear(context: Context, node: Node) -> None:
     axis = int(node.attribute("axis", 1))
     quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
     unsigned = node.input(2).dtype == np.uint8 if node.has(2) else True
-    last = x.is_last and x.known is None
-    given = context.last(x) if last else context.value(x)
+    nhwc = x.is_nhwc and x.known is None
+    given = context.nhwc(x) if nhwc else context.value(x)
     value = context.add(node.name, INT8, given.shape, quantisation)
-    stored = Tensor.of_value(value, x.shape, last=last)
+    stored = Tensor.of_value(value, x.shape, nhwc=nhwc)
     if x.known is None:
         context.emit(Convert(**node.common([given], value), rounding=Rounding.NEAREST_EVEN))
     else:
-        stored.data, stored.plain = nearest_even(value, x.known), None
+        stored.data, stored.nchw = nearest_even(value, x.known), None
     if unsigned:
         stored = Tensor(name=node.name, dtype=np.dtype(np.uint8), shape=x.shape, signed=stored)
     context.bind(node.name, stored)

@@ -9,7 +9,7 @@ from pathlib import Path
 from mlf_sdk.compiler.onnx.load import Reading, Shapes, model_faults, read_graph
 from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.passes.integer_layers import settled
-from mlf_sdk.compiler.survey import BEHIND, NOT_SUPPORTED, Survey, SurveyedOperator, survey_graph
+from mlf_sdk.compiler.survey import BLOCKED_DOWNSTREAM, NOT_SUPPORTED, Survey, SurveyedOperator, survey_graph
 from mlf_sdk.tools.checks import shown
 
 
@@ -51,5 +51,5 @@ def _row(node: RawNode, found: Reading) -> SurveyedOperator:
         shapes=tuple(t.shape for t in given),
         macs=None,
         weights_bytes=sum(t.data.nbytes for t in reads if t.data is not None),
-        note=NOT_SUPPORTED if node.number in found.refused else BEHIND,
+        note=NOT_SUPPORTED if node.number in found.refused else BLOCKED_DOWNSTREAM,
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32, Value
-from mlf_sdk.compiler.onnx.file import Whatever
+from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import UNLIMITED, Array, FullyConnected, Operator
 from mlf_sdk.compiler.svm import PairCoupling, PairVotes, SupportVectors, SvmKernel
@@ -168,7 +168,7 @@ def _emit(
     x: Value,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
-    **fields: Whatever,
+    **fields: AttributeValue,
 ) -> Value:
     """Add an operator of one input; its output."""
     _, y = steps.context.output(steps.name(), dtype, shape)

@@ -13,7 +13,7 @@ from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.ir.tensor import Quantisation
 
-LAST = (0, 2, 3, 1)
+NHWC = (0, 2, 3, 1)
 Shape = tuple[int, ...]
 
 
@@ -24,7 +24,7 @@ class Tensor:
     Attributes:
         shape: in the order of ONNX.
         data: of a constant.
-        plain, last: its values, in the order of ONNX and with channels last (always of four axes).
+        nchw, nhwc: its values, in the order of ONNX and with channels last (always of four axes).
         base: a tensor with the same elements in the same order, in another shape.
         stored: of a real tensor that was dequantised: its integers, as int8.
         signed: of a tensor of uint8: the same less 128, as int8; kernels compute with these alone.
@@ -34,8 +34,8 @@ class Tensor:
     dtype: np.dtype[Any]
     shape: Shape
     data: Array | None = field(default=None, repr=False)
-    plain: Value | None = None
-    last: Value | None = None
+    nchw: Value | None = None
+    nhwc: Value | None = None
     base: Tensor | None = None
     stored: Tensor | None = None
     signed: Tensor | None = None
@@ -52,11 +52,11 @@ class Tensor:
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
-    def is_last(self) -> bool:
+    def is_nhwc(self) -> bool:
         """True where only the value with channels last exists: its own or that of its integers."""
         if self.stored is not None:
-            return self.stored.is_last
-        return self.last is not None and self.plain is None and self.data is None
+            return self.stored.is_nhwc
+        return self.nhwc is not None and self.nchw is None and self.data is None
 
     @property
     def known(self) -> Array | None:
@@ -66,11 +66,11 @@ class Tensor:
         return self.data
 
     @classmethod
-    def of_value(cls, value: Value, shape: Shape, *, last: bool) -> Tensor:
+    def of_value(cls, value: Value, shape: Shape, *, nhwc: bool) -> Tensor:
         """The tensor whose elements a value holds, with channels last or in the order of ONNX."""
         return cls(
             name=value.name, dtype=value.dtype, shape=shape, quantisation=value.quantisation,
-            plain=None if last else value, last=value if last else None,
+            nchw=None if nhwc else value, nhwc=value if nhwc else None,
         )  # fmt: skip
 
 
@@ -79,22 +79,22 @@ def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return FLOAT32 if dtype.kind not in "iub" else dtype
 
 
-def last_shape(shape: Shape) -> Shape:
+def nhwc_shape(shape: Shape) -> Shape:
     """Shape with channels last, of a tensor with one or two axes behind its channels."""
     n, c, *space = shape
     return (n, *(1,) * (2 - len(space)), *space, c)
 
 
-def last_axis(axis: int, rank: int) -> int:
+def nhwc_axis(axis: int, rank: int) -> int:
     """Place with channels last of an axis of a tensor with three or four."""
     return (0, 3, *range(1 + 4 - rank, 3))[axis]
 
 
-def to_last(data: Array) -> Array:
+def to_nhwc(data: Array) -> Array:
     """An array with channels last."""
     if data.ndim == 3:
         data = data[:, :, None, :]
-    return np.ascontiguousarray(data.transpose(LAST))
+    return np.ascontiguousarray(data.transpose(NHWC))
 
 
 def dequantised(stored: Tensor) -> Array:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from mlf_sdk.compiler.relax.package import Whatever, require_tvm
+from mlf_sdk.compiler.relax.package import TvmObject, require_tvm
 from mlf_sdk.compiler.relax.schedules import scheduled
 from mlf_sdk.errors import InputError
 
 
-def legalised(module: Whatever, *, unroll: bool, schedule: bool = True) -> Whatever:
+def legalised(module: TvmObject, *, unroll: bool, schedule: bool = True) -> TvmObject:
     """A module whose ``main`` calls functions of loops, each of them scheduled for a small processor.
 
     Args:
@@ -50,7 +50,7 @@ def legalised(module: Whatever, *, unroll: bool, schedule: bool = True) -> Whate
     return module
 
 
-def flattened(function: Whatever) -> Whatever:
+def flattened(function: TvmObject) -> TvmObject:
     """A function of loops over flat buffers, with 32-bit indices, as TVM's C generator takes it.
 
     TVM's own pipeline ends with its packed calling convention and with allocations at run time; this one

@@ -10,7 +10,7 @@ from mlf_sdk.errors import InputError
 
 TRIED: Final = ("0.27.0",)
 INSTALL: Final = "pip install 'mlf-sdk[tvm]'"
-Whatever = Any  # objects of TVM, which states no types
+TvmObject = Any  # objects of TVM, which states no types
 
 
 def tvm_version() -> str:
@@ -31,7 +31,7 @@ def tvm_fault() -> str:
     return ""
 
 
-def require_tvm(where: str) -> Whatever:
+def require_tvm(where: str) -> TvmObject:
     """The package ``tvm``.
 
     Args:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from mlf_sdk.compiler.relax.package import Whatever, require_tvm
+from mlf_sdk.compiler.relax.package import TvmObject, require_tvm
 
 _REDUCTION: Final = 2  # tirx.IterVar.CommReduce
 _SHORT: Final = 3  # iterations of a window's loop that are written out
@@ -17,14 +17,14 @@ _SHORT: Final = 3  # iterations of a window's loop that are written out
 class _Sum:
     """A block that sums over loops: its outer loops, those it sums over, and the block behind it."""
 
-    block: Whatever
+    block: TvmObject
     name: str
-    outer: list[Whatever]
-    inner: list[Whatever]
-    last: Whatever
+    outer: list[TvmObject]
+    inner: list[TvmObject]
+    last: TvmObject
 
 
-def scheduled(function: Whatever, *, unroll: bool) -> Whatever:
+def scheduled(function: TvmObject, *, unroll: bool) -> TvmObject:
     """The function with another order of loops; the same one where TVM can't change it.
 
     Args:
@@ -47,20 +47,20 @@ def scheduled(function: Whatever, *, unroll: bool) -> Whatever:
     return changed.without_attr("global_symbol")
 
 
-def _blocks(schedule: Whatever) -> list[Whatever]:
+def _blocks(schedule: TvmObject) -> list[TvmObject]:
     return list(schedule.get_child_blocks(schedule.get_sblock("root")))
 
 
-def _kinds(schedule: Whatever, block: Whatever) -> list[bool]:
+def _kinds(schedule: TvmObject, block: TvmObject) -> list[bool]:
     """For each axis of a block, whether it is summed over."""
     return [int(v.iter_type) == _REDUCTION for v in schedule.get(block).iter_vars]
 
 
-def _sums(schedule: Whatever, block: Whatever) -> bool:
+def _sums(schedule: TvmObject, block: TvmObject) -> bool:
     return any(_kinds(schedule, block))
 
 
-def _inline(tvm: Whatever, schedule: Whatever) -> None:
+def _inline(tvm: TvmObject, schedule: TvmObject) -> None:
     """Compute elementwise blocks where they are read; padding of a sum's input stays, for it has branches."""
     changed = True
     while changed:
@@ -77,7 +77,7 @@ def _inline(tvm: Whatever, schedule: Whatever) -> None:
                 break
 
 
-def _sum(schedule: Whatever, block: Whatever) -> _Sum | None:
+def _sum(schedule: TvmObject, block: TvmObject) -> _Sum | None:
     """The only sum of a function, its result in a block of its own; None where it has another form."""
     readers = schedule.get_consumers(block)
     if len(readers) > 1:
@@ -93,14 +93,14 @@ def _sum(schedule: Whatever, block: Whatever) -> _Sum | None:
     return _Sum(block=block, name=name, outer=list(loops[:split]), inner=list(loops[split:]), last=last)
 
 
-def _start_outside(schedule: Whatever, block: Whatever) -> None:
+def _start_outside(schedule: TvmObject, block: TvmObject) -> None:
     """Set the result to its first value before the loops of a sum instead of inside of them."""
     loops, kinds = schedule.get_loops(block), _kinds(schedule, block)
     if len(loops) == len(kinds):
         schedule.decompose_reduction(block, loops[kinds.index(True)])
 
 
-def _arrange(schedule: Whatever, found: _Sum, unroll: bool) -> None:
+def _arrange(schedule: TvmObject, found: _Sum, unroll: bool) -> None:
     """Sum in registers and finish each result at once; several at a time where they share operands."""
     outer, tiles = found.outer, []
     if unroll and "conv2d" in found.name and len(outer) == 4:
@@ -125,11 +125,11 @@ def _arrange(schedule: Whatever, found: _Sum, unroll: bool) -> None:
             schedule.unroll(loop)
 
 
-def _tail(schedule: Whatever, block: Whatever, count: int) -> list[Whatever]:
+def _tail(schedule: TvmObject, block: TvmObject, count: int) -> list[TvmObject]:
     return [loop for loop in list(schedule.get_loops(block))[-count:] if int(schedule.get(loop).extent) <= 8]
 
 
-def _split(schedule: Whatever, loop: Whatever, sizes: tuple[int, ...]) -> tuple[Whatever, Whatever]:
+def _split(schedule: TvmObject, loop: TvmObject, sizes: tuple[int, ...]) -> tuple[TvmObject, TvmObject]:
     """Split a loop by the first of the sizes that divides it."""
     extent = int(schedule.get(loop).extent)
     size = next((s for s in sizes if extent % s == 0), 1)

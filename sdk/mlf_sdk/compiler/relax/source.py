@@ -20,7 +20,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type
 from mlf_sdk.compiler.relax.lower import flattened
-from mlf_sdk.compiler.relax.package import Whatever, require_tvm, tvm_version
+from mlf_sdk.compiler.relax.package import TvmObject, require_tvm, tvm_version
 from mlf_sdk.errors import InputError
 
 _ON_STACK_BYTES: Final = 256
@@ -47,7 +47,7 @@ _EXTREME: Final = """static inline {type} mlf_{what}_{dtype}({type} a, {type} b)
 """
 
 
-def kernel_of(function: Whatever, name: str, inputs: Sequence[Value], outputs: Sequence[Value]) -> Kernel:
+def kernel_of(function: TvmObject, name: str, inputs: Sequence[Value], outputs: Sequence[Value]) -> Kernel:
     """The kernel of a function of loops.
 
     Args:
@@ -83,7 +83,7 @@ def _type(dtype: np.dtype[Any]) -> str:
     return "bool" if dtype == np.bool_ else c_type(dtype)
 
 
-def _safe(function: Whatever, inputs: int, used: dict[str, str]) -> Whatever:
+def _safe(function: TvmObject, inputs: int, used: dict[str, str]) -> TvmObject:
     """The function with pointers as parameters, and without what the generator gets wrong."""
     tvm = require_tvm("Relax module")
     from tvm_ffi import structural_map, structural_walk
@@ -91,25 +91,25 @@ def _safe(function: Whatever, inputs: int, used: dict[str, str]) -> Whatever:
     tirx = tvm.tirx
     foreign: set[str] = set()
 
-    def look(call: Whatever) -> None:
+    def look(call: TvmObject) -> None:
         if "packed" in str(call.op):
             foreign.add(str(call.args[0]).strip('"'))
 
-    def extreme(node: Whatever) -> Whatever:
+    def extreme(node: TvmObject) -> TvmObject:
         what, dtype = ("max", ">") if isinstance(node, tirx.Max) else ("min", "<"), str(node.ty.dtype)
         test = f"a {what[1]} b" + (" || a != a" if dtype.startswith("float") else "")
         key = f"mlf_{what[0]}_{dtype}"
         used[key] = _EXTREME.format(what=what[0], dtype=dtype, type=_type(np.dtype(dtype)), test=test)
         return tirx.call_pure_extern(dtype, key, node.a, node.b)
 
-    def real(node: Whatever) -> Whatever:
+    def real(node: TvmObject) -> TvmObject:
         dtype = str(node.ty.dtype)
         if dtype not in ("float32", "float64"):
             return node
         stored = np.array(node.value, np.dtype(dtype).newbyteorder(">")).tobytes()
         return tirx.call_pure_extern(dtype, f"mlf_real_{stored.hex()}")
 
-    def known(call: Whatever) -> Whatever:
+    def known(call: TvmObject) -> TvmObject:
         dtype, name = str(getattr(call.ty, "dtype", "")), str(getattr(call.op, "name", ""))
         if name not in _OF_C or dtype not in ("float32", "float64"):
             return call
@@ -133,7 +133,7 @@ def _safe(function: Whatever, inputs: int, used: dict[str, str]) -> Whatever:
     return made.without_attr("tirx.is_entry_func")
 
 
-def _generated(function: Whatever) -> str:
+def _generated(function: TvmObject) -> str:
     """Body of the function in C, without its braces."""
     tvm = require_tvm("Relax module")
     generate = tvm.get_global_func("target.build.c")

@@ -15,7 +15,7 @@ from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import C_TYPES, Kernel
 from mlf_sdk.compiler.operators import Array, Reshape
 from mlf_sdk.compiler.relax.lower import legalised
-from mlf_sdk.compiler.relax.package import Whatever, require_tvm
+from mlf_sdk.compiler.relax.package import TvmObject, require_tvm
 from mlf_sdk.compiler.relax.source import kernel_of
 from mlf_sdk.errors import InputError
 
@@ -23,7 +23,7 @@ _WHERE = "Relax module"
 
 
 def relax_graph(
-    module: Whatever,
+    module: TvmObject,
     params: Mapping[str, Array] | None = None,
     name: str = "model",
     *,
@@ -83,7 +83,7 @@ def _result(sink: GraphBuilder, value: Value, name: str, taken: set[int]) -> int
 
 
 def append(
-    module: Whatever,
+    module: TvmObject,
     sink: GraphBuilder,
     inputs: Sequence[Value],
     kind: str,
@@ -107,7 +107,7 @@ def append(
     return _Translation(lowered, sink, kind).run(inputs)
 
 
-def _type(ty: Whatever) -> tuple[np.dtype[Any], tuple[int, ...]]:
+def _type(ty: TvmObject) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Element type and shape of a tensor; InputError where either is open or not supported."""
     shape = getattr(getattr(ty, "shape", None), "values", getattr(ty, "shape", None))
     try:
@@ -123,7 +123,7 @@ def _type(ty: Whatever) -> tuple[np.dtype[Any], tuple[int, ...]]:
 class _Translation:
     """Bindings of ``main``, one after another."""
 
-    def __init__(self, module: Whatever, sink: GraphBuilder, kind: str) -> None:
+    def __init__(self, module: TvmObject, sink: GraphBuilder, kind: str) -> None:
         self.tvm = require_tvm(_WHERE)
         self.module, self.sink, self.kind = module, sink, kind
         self.found: dict[Any, Any] = {}
@@ -141,7 +141,7 @@ class _Translation:
         result = self.value(main.body.body)
         return result if isinstance(result, list) else [result]
 
-    def value(self, expression: Whatever) -> Any:  # noqa: ANN401 - a value, or a list
+    def value(self, expression: TvmObject) -> Any:  # noqa: ANN401 - a value, or a list
         relax = self.tvm.relax
         if isinstance(expression, relax.Var):
             return self.found[expression]
@@ -151,13 +151,13 @@ class _Translation:
             return self.value(expression.tuple_value)[expression.index]
         if isinstance(expression, relax.Call):
             return self.call(expression)
-        constant: Whatever = getattr(expression, "value", getattr(expression, "data", None))
+        constant: TvmObject = getattr(expression, "value", getattr(expression, "data", None))
         if hasattr(constant, "numpy"):
             data = constant.numpy()
             return self.sink.add_constant("constant", data)
         raise InputError(f"{type(expression).__name__} is not supported", where=_WHERE)
 
-    def call(self, call: Whatever) -> Any:  # noqa: ANN401 - a value, or a list
+    def call(self, call: TvmObject) -> Any:  # noqa: ANN401 - a value, or a list
         name = str(getattr(call.op, "name", getattr(call.op, "name_hint", call.op)))
         if name == "relax.call_tir" and len(call.args) == 2:
             return self.loops(call)
@@ -170,7 +170,7 @@ class _Translation:
         self.faults.append(f"TVM has no loops for {name.removeprefix('relax.')}")
         return self.sink.add("", dtype, shape)
 
-    def loops(self, call: Whatever) -> Any:  # noqa: ANN401 - a value, or a list
+    def loops(self, call: TvmObject) -> Any:  # noqa: ANN401 - a value, or a list
         name = call.args[0].name_hint
         inputs = [self.value(a) for a in call.args[1].fields]
         type_ = call.ty_args[0] if hasattr(call, "ty_args") else call.sinfo_args[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlf_sdk.compiler.survey import BEHIND, NOT_SUPPORTED, Survey, SurveyedOperator, survey_graph
+from mlf_sdk.compiler.survey import BLOCKED_DOWNSTREAM, NOT_SUPPORTED, Survey, SurveyedOperator, survey_graph
 from mlf_sdk.compiler.tflite.file import RawOperator, tensors_of
 from mlf_sdk.compiler.tflite.load import Reading, model_faults, read_graph
 
@@ -30,7 +30,11 @@ def _row(operator: RawOperator, found: Reading) -> SurveyedOperator:
     """An operator that the graph does not hold."""
     raw, number = found.raw, operator.number
     note = (
-        NOT_SUPPORTED if number in found.refused else BEHIND if number in found.blocked_downstream else FOLDED
+        NOT_SUPPORTED
+        if number in found.refused
+        else BLOCKED_DOWNSTREAM
+        if number in found.blocked_downstream
+        else FOLDED
     )
     reads = list(tensors_of(raw, operator.inputs))
     ends = [*(t for t in reads if t.data is None)][:1] + [*tensors_of(raw, operator.outputs)][:1]
