@@ -142,5 +142,5 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Import a name when it is asked for: the pytest plugin is loaded in runs that never touch a board."""
     if name not in _HOMES:
         raise AttributeError(f"module 'mlf_sdk' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"mlf_sdk.{_HOMES[name]}"), name)
-    return found
+    result = globals()[name] = getattr(import_module(f"mlf_sdk.{_HOMES[name]}"), name)
+    return result

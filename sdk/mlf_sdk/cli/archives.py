@@ -49,8 +49,8 @@ def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcom
 
         if request.module is not None:
             raise InputError("a firmware shows all of its models", where="--module")
-        found = inspect_firmware(request.source[0])
-        return Outcome(parts=firmware_parts(found), values=firmware_values(found))
+        result = inspect_firmware(request.source[0])
+        return Outcome(parts=firmware_parts(result), values=firmware_values(result))
     from mlf_sdk.pipeline.loading import compiled_sources, load_analysed
 
     on_chip = _on_chip(request, progress)
@@ -91,9 +91,11 @@ def _on_chip(request: Request, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline.chips import figures_on_chip
     from mlf_sdk.reporting.chips import chip_parts, chip_values
 
-    found = figures_on_chip(request, progress)
+    figures = figures_on_chip(request, progress)
     return (
-        Outcome() if found is None else Outcome(parts=chip_parts(found), values={"chip": chip_values(found)})
+        Outcome()
+        if figures is None
+        else Outcome(parts=chip_parts(figures), values={"chip": chip_values(figures)})
     )
 
 
@@ -226,7 +228,7 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
     from mlf_sdk.tools.files import write_whole
 
     probe = ProbeOptions(port=own.probe, runner=own.runner, runner_file=own.runner_file)
-    found = compile_model(
+    model = compile_model(
         request.source[0],
         own.output,
         request,
@@ -236,19 +238,19 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
         probe=probe if probe != ProbeOptions() else None,
         progress=progress,
     )
-    layout = lay_out(found.model)
+    layout = lay_out(model.model)
     if own.report is not None:
         from mlf_sdk.reporting.html.choices import choices_page
 
-        write_whole(Path(own.report), choices_page(found))
-    written = line("written", f"{found.output}: {size(found.size_bytes)}")
+        write_whole(Path(own.report), choices_page(model))
+    written = line("written", f"{model.output}: {size(model.size_bytes)}")
     return Outcome(
-        parts=[*model_parts(found.model, layout), written],
+        parts=[*model_parts(model.model, layout), written],
         values={
-            **model_values(found.model, layout),
-            "output": str(found.output),
-            "size_bytes": found.size_bytes,
-            "choices": [dataclasses.asdict(choice) for choice in found.choices],
+            **model_values(model.model, layout),
+            "output": str(model.output),
+            "size_bytes": model.size_bytes,
+            "choices": [dataclasses.asdict(choice) for choice in model.choices],
         },
     )
 
@@ -263,8 +265,8 @@ def convert(request: Request, own: ConvertOptions, progress: Progress) -> Outcom
     from mlf_sdk.pipeline.convert import convert as convert_model
     from mlf_sdk.reporting.convert import converted_parts, converted_values
 
-    found = convert_model(request=request, own=own, progress=progress)
-    return Outcome(parts=converted_parts(found), values=converted_values(found))
+    result = convert_model(request=request, own=own, progress=progress)
+    return Outcome(parts=converted_parts(result), values=converted_values(result))
 
 
 def quantize(request: Request, own: QuantizeOptions, progress: Progress) -> Outcome:
@@ -275,8 +277,8 @@ def quantize(request: Request, own: QuantizeOptions, progress: Progress) -> Outc
     from mlf_sdk.pipeline.quantize import quantize as quantize_model
     from mlf_sdk.reporting.quantize import quantized_parts, quantized_values
 
-    found = quantize_model(request=request, own=own, progress=progress)
-    return Outcome(parts=quantized_parts(found), values=quantized_values(found))
+    result = quantize_model(request=request, own=own, progress=progress)
+    return Outcome(parts=quantized_parts(result), values=quantized_values(result))
 
 
 COMMANDS = {

@@ -39,10 +39,10 @@ def mlperf(request: Request, own: MlperfBenchOptions, progress: Progress) -> Out
 
     check_folder_of(own.output)
     pipeline = Pipeline(progress)
-    found = bench_mlperf(request, own, pipeline)
+    result = bench_mlperf(request, own, pipeline)
     if own.output is not None:
-        write_whole(Path(own.output), mlperf_page(request, found, pipeline))
-    return Outcome(parts=mlperf_parts(found), values=result_values(found), exit_code=0 if found.ok else 1)
+        write_whole(Path(own.output), mlperf_page(request, result, pipeline))
+    return Outcome(parts=mlperf_parts(result), values=result_values(result), exit_code=0 if result.ok else 1)
 
 
 COMMANDS = {

@@ -25,8 +25,8 @@ def chips(request: Request, own: ChipsOptions, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline.chips import choose_chips
     from mlf_sdk.reporting.chips import chips_parts, chips_values
 
-    found = choose_chips(request, own, progress)
-    return Outcome(parts=chips_parts(found), values=chips_values(found))
+    result = choose_chips(request, own, progress)
+    return Outcome(parts=chips_parts(result), values=chips_values(result))
 
 
 COMMANDS = {

@@ -303,10 +303,10 @@ def _completer(declared: Option) -> Callable[..., list[CompletionItem]] | None:
         from mlf_sdk.cli.complete import names_for
 
         try:
-            found = names_for(declared.complete)
+            names = names_for(declared.complete)
         except (MlfError, OSError):
             return []
-        return [CompletionItem(name, help=text) for name, text in found if name.startswith(incomplete)]
+        return [CompletionItem(name, help=text) for name, text in names if name.startswith(incomplete)]
 
     return complete
 

@@ -88,8 +88,8 @@ def verify(request: Request, own: Options, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline.verification import verify as verify_source
     from mlf_sdk.reporting.device import verify_parts, verify_values
 
-    found = verify_source(request.source[0], request, progress=progress)
-    return Outcome(parts=verify_parts(found), values=verify_values(found), exit_code=0 if found.ok else 1)
+    result = verify_source(request.source[0], request, progress=progress)
+    return Outcome(parts=verify_parts(result), values=verify_values(result), exit_code=0 if result.ok else 1)
 
 
 def monitor(request: Request, own: MonitorOptions, progress: Progress) -> Outcome:
@@ -168,9 +168,9 @@ def triage(request: Request, own: TriageOptions, progress: Progress) -> Outcome:
     text = _read(Path(request.source[0]))
     progress.say(f"looking for faults in {request.source[0]}")
     firmware = find_firmware(own.elf) if own.elf is not None else None
-    found = triage_log(text, firmware)
-    values = {"elf": str(firmware.elf) if firmware else None, "faults": [triage_values(f) for f in found]}
-    return Outcome(parts=triage_parts(found, firmware), values=values)
+    result = triage_log(text, firmware)
+    values = {"elf": str(firmware.elf) if firmware else None, "faults": [triage_values(f) for f in result]}
+    return Outcome(parts=triage_parts(result, firmware), values=values)
 
 
 def _read(log: Path) -> bytes:

@@ -21,8 +21,8 @@ def export(request: Request, own: ExportOptions, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline.export import export as export_model
     from mlf_sdk.reporting.export import exported_parts, exported_values
 
-    found = export_model(request=request, own=own, progress=progress)
-    return Outcome(parts=exported_parts(found), values=exported_values(found))
+    result = export_model(request=request, own=own, progress=progress)
+    return Outcome(parts=exported_parts(result), values=exported_values(result))
 
 
 COMMANDS = {

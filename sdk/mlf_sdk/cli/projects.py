@@ -60,7 +60,7 @@ def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outc
     if request.board is None:
         known = ", ".join(load_boards(request.board_file))
         raise InputError("no board was chosen", where="--board", hint=f"Choose one of: {known}")
-    found = api.generate(
+    result = api.generate(
         list(request.source),
         own.output,
         request,
@@ -69,13 +69,13 @@ def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outc
         progress=progress,
     )
     values = {
-        "project": str(found.folder),
-        "kept": found.kept,
-        "backups": found.backups,
-        "samples": found.samples,
-        "lock": found.lock,
+        "project": str(result.folder),
+        "kept": result.kept,
+        "backups": result.backups,
+        "samples": result.samples,
+        "lock": result.lock,
     }
-    return Outcome(parts=generated_parts(found), values=values)
+    return Outcome(parts=generated_parts(result), values=values)
 
 
 def build(request: Request, own: Options, progress: Progress) -> Outcome:
@@ -151,16 +151,16 @@ def sbom(request: Request, own: SbomOptions, progress: Progress) -> Outcome:
 
     created = datetime.now(timezone.utc) if own.now else source_date()
     progress.say(f"reading {request.source[0]}")
-    found = make_sbom(request.source[0], created=created)
-    write_whole(Path(own.output), found.document)
-    packages = [f"{p.name} {p.version_info}".strip() for p in found.packages]
-    written = f"{own.output}: {counted(len(found.files), 'file')}"
+    result = make_sbom(request.source[0], created=created)
+    write_whole(Path(own.output), result.document)
+    packages = [f"{p.name} {p.version_info}".strip() for p in result.packages]
+    written = f"{own.output}: {counted(len(result.files), 'file')}"
     return Outcome(
         parts=[*lines("package", packages), line("written", written)],
         values={
             "output": own.output,
-            "packages": [{"name": p.name, "version": p.version_info or None} for p in found.packages],
-            "files": len(found.files),
+            "packages": [{"name": p.name, "version": p.version_info or None} for p in result.packages],
+            "files": len(result.files),
         },
     )
 

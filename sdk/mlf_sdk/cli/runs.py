@@ -101,11 +101,11 @@ def proof(request: Request, own: ProofCommand, progress: Progress) -> Outcome:
     from mlf_sdk.tools.files import write_whole
 
     check_folder_of(own.markdown)
-    found = proof_request(request, own, progress)
+    result = proof_request(request, own, progress)
     if own.markdown is not None:
         command = own.made_by or shlex.join(["mlf-sdk", *sys.argv[1:]])
-        write_whole(Path(own.markdown), proof_markdown(found, command).encode())
-    return Outcome(parts=proof_parts(found), values=proof_values(found), exit_code=0 if found.ok else 1)
+        write_whole(Path(own.markdown), proof_markdown(result, command).encode())
+    return Outcome(parts=proof_parts(result), values=proof_values(result), exit_code=0 if result.ok else 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,12 +136,12 @@ def report(request: Request, own: ReportOptions, progress: Progress) -> Outcome:
     check_folder_of(own.output)
     findings = gather(request, own, Pipeline(progress))
     made = source_date() or datetime.now(timezone.utc)
-    found, output = collect(findings, made), Path(own.output) if own.output else None
+    result, output = collect(findings, made), Path(own.output) if own.output else None
     if output is not None:
-        write_whole(output, render_page(found))
+        write_whole(output, render_page(result))
     return Outcome(
-        parts=overview_parts(found, output),
-        values={**result_values(found), "page": plain(output)},
+        parts=overview_parts(result, output),
+        values={**result_values(result), "page": plain(output)},
         exit_code=0 if findings.ok else 1,
     )
 
@@ -158,8 +158,8 @@ def profile(request: Request, own: ProfileOptions, progress: Progress) -> Outcom
     from mlf_sdk.reporting.profile import profile_parts
     from mlf_sdk.reporting.values import result_values
 
-    found = profile_request(request, own, Pipeline(progress))
-    return Outcome(parts=profile_parts(found), values=result_values(found))
+    result = profile_request(request, own, Pipeline(progress))
+    return Outcome(parts=profile_parts(result), values=result_values(result))
 
 
 def compare(request: Request, own: CompareOptions, progress: Progress) -> Outcome:
@@ -174,8 +174,8 @@ def compare(request: Request, own: CompareOptions, progress: Progress) -> Outcom
     from mlf_sdk.reporting.compare import compare_parts
     from mlf_sdk.reporting.values import result_values
 
-    found = compare_request(request, own, Pipeline(progress))
-    return Outcome(parts=compare_parts(found), values=result_values(found), exit_code=0 if found.ok else 1)
+    result = compare_request(request, own, Pipeline(progress))
+    return Outcome(parts=compare_parts(result), values=result_values(result), exit_code=0 if result.ok else 1)
 
 
 _APP = ("app", "share_arena")  # what runs is the rpc application of one model

@@ -37,22 +37,24 @@ def run(request: Request, own: SweepRunOptions, progress: Status) -> Outcome:
     from mlf_sdk.sweep.api import run_sweep
 
     with view(progress) as watcher:
-        found = run_sweep(request.source[0] if request.source else None, own.output, own, watcher=watcher)
-    return _outcome(found, own.junit)
+        result = run_sweep(request.source[0] if request.source else None, own.output, own, watcher=watcher)
+    return _outcome(result, own.junit)
 
 
-def _outcome(found: SweepResult, junit: str | None) -> Outcome:
+def _outcome(sweep_result: SweepResult, junit: str | None) -> Outcome:
     """The result as text; page and JUnit report are written."""
     from mlf_sdk.reporting.sweep import sweep_parts, sweep_values
     from mlf_sdk.reporting.sweepjunit import sweep_junit
     from mlf_sdk.reporting.sweeppage import write_page
     from mlf_sdk.tools.files import write_whole
 
-    page = write_page(found)
+    page = write_page(sweep_result)
     if junit is not None:
-        write_whole(junit, sweep_junit(found))
-    code = 0 if found.ok else 1
-    return Outcome(parts=sweep_parts(found, page), values=sweep_values(found, page), exit_code=code)
+        write_whole(junit, sweep_junit(sweep_result))
+    code = 0 if sweep_result.ok else 1
+    return Outcome(
+        parts=sweep_parts(sweep_result, page), values=sweep_values(sweep_result, page), exit_code=code
+    )
 
 
 def status(request: Request, own: Options, progress: Status) -> Outcome:
@@ -63,8 +65,8 @@ def status(request: Request, own: Options, progress: Status) -> Outcome:
     from mlf_sdk.reporting.sweep import status_parts, status_values
     from mlf_sdk.sweep.api import read_status
 
-    found = read_status(request.source[0])
-    return Outcome(parts=status_parts(found), values=status_values(found))
+    result = read_status(request.source[0])
+    return Outcome(parts=status_parts(result), values=status_values(result))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +84,8 @@ def show(request: Request, own: CellOptions, progress: Status) -> Outcome:
     from mlf_sdk.reporting.sweep import cell_parts, cell_values
     from mlf_sdk.sweep.api import read_cell
 
-    found = read_cell(request.source[0], own.cell)
-    return Outcome(parts=cell_parts(found), values=cell_values(found))
+    cell = read_cell(request.source[0], own.cell)
+    return Outcome(parts=cell_parts(cell), values=cell_values(cell))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,12 +166,12 @@ def diff(request: Request, own: DiffOptions, progress: Status) -> Outcome:
     from mlf_sdk.sweep.diff import diff_sweeps
 
     limit = parse_growth_limit(own.tolerance)
-    found = diff_sweeps(load_sweep(request.source[0]), load_sweep(own.after), limit)
-    if not found.compared:
+    result = diff_sweeps(load_sweep(request.source[0]), load_sweep(own.after), limit)
+    if not result.compared:
         raise InputError(
             "the sweeps have no cell in common", where=own.after, hint="Compare sweeps of the same axes."
         )
-    return Outcome(parts=diff_parts(found), values=diff_values(found), exit_code=0 if found.ok else 1)
+    return Outcome(parts=diff_parts(result), values=diff_values(result), exit_code=0 if result.ok else 1)
 
 
 def worker(request: Request, own: WorkerOptions, progress: Status) -> Outcome:

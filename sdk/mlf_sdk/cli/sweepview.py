@@ -124,8 +124,8 @@ def view(progress: Status) -> Iterator[Watcher]:
         yield Watcher()
     elif console.is_terminal:
         progress.hide()
-        found = LiveView(console)
-        with Live(found, console=console, refresh_per_second=4, transient=True):
-            yield found
+        live_view = LiveView(console)
+        with Live(live_view, console=console, refresh_per_second=4, transient=True):
+            yield live_view
     else:
         yield SweepView(console)

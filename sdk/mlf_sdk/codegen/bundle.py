@@ -148,14 +148,14 @@ class _View:
 
     def described(self, tensor: int) -> Values:
         """A tensor as a kernel takes it."""
-        found = self.model.tensors[tensor]
-        shape = found.shape or (1,)
+        result = self.model.tensors[tensor]
+        shape = result.shape or (1,)
         memory, offset = self.place(tensor)
         return {
             "memory": memory,
             "offset": offset,
-            "ndim": len(found.shape),
-            "dtype": found.dtype,
+            "ndim": len(result.shape),
+            "dtype": result.dtype,
             "shape": self.shapes.setdefault(shape, len(self.shapes)),
         }
 

@@ -55,8 +55,8 @@ class BundlePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def place(self, offset: int) -> tuple[int, int]:
         """Memory of a byte of the arena, and the offset in it."""
-        behind = offset - self.mutable_bytes
-        return (MUTABLE, offset) if behind < 0 else (ACTIVATIONS, behind)
+        rest = offset - self.mutable_bytes
+        return (MUTABLE, offset) if rest < 0 else (ACTIVATIONS, rest)
 
 
 def plan_bundle(model: Model, *, keep_inputs: bool = False) -> BundlePlan:

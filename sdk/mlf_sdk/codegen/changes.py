@@ -55,23 +55,23 @@ def compare(
     edited: set[str] = set()
     for path, content in files.items():
         obstacle = disk.obstacle(path)
-        found = None if obstacle else disk.read(path)
-        if found == content:
+        result = None if obstacle else disk.read(path)
+        if result == content:
             continue
-        if path in users and (obstacle or found is not None):
+        if path in users and (obstacle or result is not None):
             kept.append(path)
             continue
         written[path] = content
         if obstacle:
             edited.add(obstacle)
-        elif found is not None and path != MANIFEST_NAME and file_hash(found) != recorded.get(path):
+        elif result is not None and path != MANIFEST_NAME and file_hash(result) != recorded.get(path):
             edited.add(path)
     for path in recorded.keys() - files.keys() - users:
         obstacle = disk.obstacle(path)
-        found = None if obstacle else disk.read(path)
-        if obstacle or (found is not None and file_hash(found) != recorded[path]):
+        result = None if obstacle else disk.read(path)
+        if obstacle or (result is not None and file_hash(result) != recorded[path]):
             edited.add(obstacle or path)
-        elif found is not None:
+        elif result is not None:
             removed.append(path)
     return Changes(
         written=written,
@@ -158,14 +158,14 @@ def read_manifest(folder: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     lines = [_LINE.fullmatch(line) for line in text.splitlines(keepends=True)]
-    found = {line[2]: line[1] for line in lines if line}
-    if len(found) != len(lines):
+    result = {line[2]: line[1] for line in lines if line}
+    if len(result) != len(lines):
         raise InputError(
             "the list of generated files was changed",
             where=str(path),
             hint="Restore it, or delete it: every file that differs then counts as changed.",
         )
-    return found
+    return result
 
 
 def file_hash(content: bytes) -> str:

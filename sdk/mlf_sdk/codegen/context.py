@@ -179,11 +179,11 @@ class ModelView:
         return self._shapes.setdefault(shape or (1,), f"{self.c_name}_shape_{len(self._shapes)}")
 
     def _dl_tensor(self, index: int, tensor: int) -> Values:
-        found = self.model.tensors[tensor]
+        result = self.model.tensors[tensor]
         return {
             "index": index,
-            "comment": c_comment(f"{found.name} {type_text(found)}"),
-            **self._typed(found),
+            "comment": c_comment(f"{result.name} {type_text(result)}"),
+            **self._typed(result),
         }
 
     def _typed(self, tensor: Tensor) -> Values:
@@ -200,19 +200,19 @@ class ModelView:
         }
 
     def _io(self, tensor: int, direction: str, name: str) -> Values:
-        found = self.model.tensors[tensor]
+        result = self.model.tensors[tensor]
         short = legal_identifier(name, fallback=direction, max_length=40)
         stem = f"{direction}_{short}" if short != direction else direction
         return {
             "name_literal": c_string(name),
-            "comment": c_comment(f"{direction} '{name}': {type_text(found)}"),
+            "comment": c_comment(f"{direction} '{name}': {type_text(result)}"),
             "const": "" if direction == "input" else "const ",
-            **quantisation_text(found),
-            "c_type": c_type(found.dtype),
+            **quantisation_text(result),
+            "c_type": c_type(result.dtype),
             "stem": stem,
             "macro": f"{self.macro}_{stem.upper()}",
             "accessor": f"{self.c_name}_{stem}",
-            **self._typed(found),
+            **self._typed(result),
         }
 
 

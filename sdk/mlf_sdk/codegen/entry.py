@@ -108,10 +108,10 @@ class _EntryView(ModelView):
         return f"(void *)((uintptr_t){base} {sign} {abs(value.offset_bytes)}u)"
 
     def _tensor(self, tensor: int) -> str:
-        found = self.model.tensors[tensor]
+        result = self.model.tensors[tensor]
         kind = _KINDS.get(self.model.root(tensor).kind, "tensor")
-        short = found.name.partition(";")[0]
-        return self._named((tensor,), f"{kind}_{short}", self.address(tensor), type_text(found))
+        short = result.name.partition(";")[0]
+        return self._named((tensor,), f"{kind}_{short}", self.address(tensor), type_text(result))
 
     def _workspace(self, step: Step, slot: int) -> str:
         size_bytes = dict(placed_workspaces(step))[slot]

@@ -115,11 +115,11 @@ def _samples(
 ) -> dict[str, bytes]:
     from mlf_sdk.codegen.samples import sample_values  # numpy takes time to load
 
-    found = {}
+    result = {}
     for layout, model, outputs in zip(layouts, models, expected or [()] * len(models), strict=True):
         sample = {"s": sample_values(layout, outputs), "m": model}
-        found[f"{model['c_name']}_sample.h"] = template_text("common/sample.h.j2", sample)
-    return found
+        result[f"{model['c_name']}_sample.h"] = template_text("common/sample.h.j2", sample)
+    return result
 
 
 def _sources(
@@ -132,7 +132,7 @@ def _sources(
     }
     kernels = {path for built in builds for path in built["sources"]}
     names = _flat_names(rendered, kernels)
-    found = {
+    result = {
         names[path]: (_PRELUDE if path in kernels else b"") + _with_flat_includes(path, data, names)
         for path, data in rendered.items()
     }
@@ -140,12 +140,12 @@ def _sources(
         if layout.params_bytes:
             values = model_values(layout, linkage, options.params)
             view: Values = {"m": values, "rows": byte_rows(layout.params_blob())}
-            found[f"{layout.model.c_name}_params.c"] = template_text("exports/params.c.j2", view)
+            result[f"{layout.model.c_name}_params.c"] = template_text("exports/params.c.j2", view)
     view = {
         "foreign": any(built["foreign_c"] for built in builds),
         "renames": sorted({pair for linkage in linkages for pair in linkage.renames.items()}),
     }
-    return {**found, "mlf_kernel.h": template_text("exports/kernel.h.j2", view)}
+    return {**result, "mlf_kernel.h": template_text("exports/kernel.h.j2", view)}
 
 
 def check_is_c(model: Model) -> None:
@@ -201,10 +201,10 @@ def _with_flat_includes(path: str, data: bytes, names: Mapping[str, str]) -> byt
     model = "/".join(path.split("/")[:2]) + "/"
     mine = [one for one in names if one.startswith(model)]
 
-    def renamed(found: re.Match[bytes]) -> bytes:
-        text = found[2].decode("utf-8", "replace")
+    def renamed(result: re.Match[bytes]) -> bytes:
+        text = result[2].decode("utf-8", "replace")
         beside = posixpath.normpath(posixpath.join(folder, text))
         there = [one for one in mine if one == beside] or [one for one in mine if one.endswith(f"/{text}")]
-        return found[1] + b'"' + names[there[0]].encode() + b'"' if there else found[0]
+        return result[1] + b'"' + names[there[0]].encode() + b'"' if there else result[0]
 
     return _INCLUDE.sub(renamed, data)

@@ -59,11 +59,11 @@ def link_models(
 
 def external_symbols(model: Model) -> tuple[str, ...]:
     """Symbols with external linkage of the model's linked code."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for unit in model.units:
         if unit.linked:
-            found.update(dict.fromkeys(unit.symbols))
-    return tuple(found)
+            result.update(dict.fromkeys(unit.symbols))
+    return tuple(result)
 
 
 def _is_reserved(symbol: str) -> bool:

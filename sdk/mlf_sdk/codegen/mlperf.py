@@ -105,14 +105,14 @@ class _View:
                 "the input comes row by row, and the benchmark sends it as a whole", "Leave out --stream."
             )
         self._check_types()
-        found = self.benchmark
-        if found is None:
+        benchmark = self.benchmark
+        if benchmark is None:
             if not self.input_bytes:
                 raise self._refuse("the model has no input", "Give a model with one.")
         elif self.softmax:
             raise self._refuse("the benchmark decides its results", "Leave out --softmax.")
         else:
-            self._check_sizes(found)
+            self._check_sizes(benchmark)
         self.loader()
         for index in range(len(self.outputs)):
             self.output_scale(index)
@@ -127,12 +127,12 @@ class _View:
         if not self.outputs:
             raise self._refuse("the model has no output", "Give a model with one.")
 
-    def _check_sizes(self, found: Benchmark) -> None:
+    def _check_sizes(self, benchmark: Benchmark) -> None:
         if len(self.inputs) != 1 or len(self.outputs) != 1:
             raise self._refuse("the benchmark has one input and one output", "Give a model made for it.")
-        wanted = found.elements if found.gives_error else found.results
+        wanted = benchmark.elements if benchmark.gives_error else benchmark.results
         for what, tensor, elements in (
-            ("input", self.inputs[0], found.elements),
+            ("input", self.inputs[0], benchmark.elements),
             ("output", self.outputs[0], wanted),
         ):
             if tensor.elements != elements:
@@ -151,8 +151,8 @@ class _View:
     @property
     def sent(self) -> tuple[float, int]:
         """Scale and zero point of what is sent."""
-        found = self.benchmark
-        return (1.0, 0) if found is None else (found.scale, found.zero_point)
+        benchmark = self.benchmark
+        return (1.0, 0) if benchmark is None else (benchmark.scale, benchmark.zero_point)
 
     def loader(self) -> str:
         """The function that takes an input from the buffer."""
@@ -193,15 +193,15 @@ class _View:
         return self._stated(tensor, name)
 
     def _stated(self, tensor: Tensor, name: str) -> tuple[float, int]:
-        found = tensor.quantisation
-        if found is None:
+        quantisation = tensor.quantisation
+        if quantisation is None:
             raise self._refuse(
                 f"the file does not state the quantisation of '{name}'",
                 f"State it: --quantisation {name}=SCALE,ZERO_POINT",
             )
-        if len(found.scale) != 1:
+        if len(quantisation.scale) != 1:
             raise self._refuse(f"'{name}' is quantised per axis", "Quantise the whole tensor.")
-        return found.scale[0], found.zero_point[0]
+        return quantisation.scale[0], quantisation.zero_point[0]
 
     def writer(self) -> str:
         """The function that writes results."""

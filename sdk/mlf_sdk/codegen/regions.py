@@ -40,9 +40,9 @@ def apart_regions(layout: ModelLayout) -> tuple[Region, ...]:
     """An object for each tensor, workspace and state of a layout that shares nothing."""
     model = layout.model
     roots = [t for t in model.tensors if t.alias_of is None and t.kind not in OUTSIDE]
-    found = [_of_tensor(model.c_name, t) for t in (*roots, *model.states)]
+    tensors = [_of_tensor(model.c_name, t) for t in (*roots, *model.states)]
     for step in model.steps:
-        found += [
+        tensors += [
             Region(
                 name=f"workspace {slot} of step {step.index}",
                 symbol=workspace_symbol(model.c_name, step.index, slot),
@@ -50,7 +50,7 @@ def apart_regions(layout: ModelLayout) -> tuple[Region, ...]:
             )
             for slot, size_bytes in placed_workspaces(step)
         ]
-    return tuple(found)
+    return tuple(tensors)
 
 
 def _of_tensor(c_name: str, tensor: Tensor) -> Region:
@@ -64,10 +64,10 @@ def _of_tensor(c_name: str, tensor: Tensor) -> Region:
 
 def placed_workspaces(step: Step) -> list[tuple[int, int]]:
     """Slot and bytes of each workspace of a step, the last-in-first-out one among them."""
-    found = [(w.slot, w.size_bytes) for w in step.workspaces]
+    result = [(w.slot, w.size_bytes) for w in step.workspaces]
     if step.workspace_stack_bytes:
-        found.append((step.stack_slot, align_up(step.workspace_stack_bytes)))
-    return found
+        result.append((step.stack_slot, align_up(step.workspace_stack_bytes)))
+    return result
 
 
 def regions_of(layout: ModelLayout, linkage: Linkage, params: str) -> tuple[Region, ...]:
@@ -79,14 +79,16 @@ def regions_of(layout: ModelLayout, linkage: Linkage, params: str) -> tuple[Regi
     if not linkage.guard_bytes:
         return ()
     c_name = layout.model.c_name
-    found: list[Region] = []
+    regions: list[Region] = []
     if layout.shared:
         arena = Region(name="the arena", symbol=linkage.arena_symbol, size_bytes=linkage.arena_reserved_bytes)
-        found.append(arena)
+        regions.append(arena)
         if layout.state_bytes:
-            found.append(Region(name="the state", symbol=f"{c_name}_state", size_bytes=layout.state_bytes))
+            regions.append(Region(name="the state", symbol=f"{c_name}_state", size_bytes=layout.state_bytes))
     else:
-        found += apart_regions(layout)
+        regions += apart_regions(layout)
     if params == "ram" and layout.params_bytes:
-        found.append(Region(name="the parameters", symbol=f"{c_name}_params", size_bytes=layout.params_bytes))
-    return tuple(found)
+        regions.append(
+            Region(name="the parameters", symbol=f"{c_name}_params", size_bytes=layout.params_bytes)
+        )
+    return tuple(regions)

@@ -29,10 +29,10 @@ def c_type(dtype: DType) -> str:
 
 def quantisation_text(tensor: Tensor) -> dict[str, str]:
     """Scale and zero point of a whole tensor, as C literals; empty texts without them."""
-    found = tensor.quantisation
-    if found is None or found.axis is not None:
+    quantisation = tensor.quantisation
+    if quantisation is None or quantisation.axis is not None:
         return {"scale": "", "zero_point": ""}
-    return {"scale": c_float(found.scale[0]), "zero_point": str(found.zero_point[0])}
+    return {"scale": c_float(quantisation.scale[0]), "zero_point": str(quantisation.zero_point[0])}
 
 
 _CONVERTED_BITS = (8, 16)  # of stored values whose difference from a zero point is exact as a float
@@ -49,13 +49,13 @@ def positions(c_name: str, direction: str, tensors: Sequence[Values]) -> list[Va
         tensors: values of all tensors of that direction, in order.
     """
     taken = {tensor["accessor"]: tensor for tensor in tensors}
-    found = []
+    result = []
     for number, tensor in enumerate(tensors):
         stem = direction if len(tensors) == 1 else f"{direction}_{number}"
         accessor = f"{c_name}_{stem}"
         owner = taken.get(accessor, tensor)
         if owner is tensor:
-            found.append(
+            result.append(
                 {
                     "tensor": tensor,
                     "macro": f"{c_name}_{stem}".upper(),
@@ -65,7 +65,7 @@ def positions(c_name: str, direction: str, tensors: Sequence[Values]) -> list[Va
                     "limits": _limits(tensor),
                 }
             )
-    return found
+    return result
 
 
 def _limits(tensor: Values) -> tuple[int, int] | None:

@@ -52,8 +52,8 @@ def compile_graph(
         asm: form of what is in assembly.
     """
     graph = with_regions(improve(graph), choice)
-    found = kernels_of(graph, choice, tuner, others=False)
-    return with_kernels(graph, found, asm=asm)
+    kernels = kernels_of(graph, choice, tuner, others=False)
+    return with_kernels(graph, kernels, asm=asm)
 
 
 def compile_within(
@@ -76,10 +76,10 @@ def compile_within(
     """
     sizes = []
     for one in graphs_within(improve(graph), choice, most_bytes):
-        found = with_kernels(one, kernels_of(one, choice, tuner, others=False), asm=asm)
-        sizes.append(arena_of(found))
+        kernels = with_kernels(one, kernels_of(one, choice, tuner, others=False), asm=asm)
+        sizes.append(arena_of(kernels))
         if sizes[-1] <= most_bytes:
-            return found
+            return kernels
     least = min(sizes)
     raise InputError(
         f"the arena takes at least {least:,} bytes, {least - most_bytes:,} more than {most_bytes:,}",
@@ -89,12 +89,12 @@ def compile_within(
 
 
 def with_kernels(
-    graph: Graph, found: Sequence[tuple[Counted, ...]], *, asm: Asm = Asm.INLINE
+    graph: Graph, result: Sequence[tuple[Counted, ...]], *, asm: Asm = Asm.INLINE
 ) -> CompiledGraph:
     """Compile each operator of a graph with the first of its kernels."""
     chosen = [
         (operator, kernels[0].kernel if kernels else None, kernels)
-        for operator, kernels in zip(graph.operators, found, strict=True)
+        for operator, kernels in zip(graph.operators, result, strict=True)
     ]
     name = legal_identifier(graph.name, fallback="model", max_length=40)
     used = [(operator, kernel, kernels[0].cost) for operator, kernel, kernels in chosen if kernel is not None]

@@ -49,7 +49,7 @@ class LayerChoice:
 
 def choices_of(graph: Graph, choice: Choice, tuner: Tuner | None = None) -> tuple[LayerChoice, ...]:
     """Candidates of every operator of an improved graph that needs code."""
-    found = []
+    result = []
     for operator, counted in zip(graph.operators, kernels_of(graph, choice, tuner), strict=True):
         reads = graph.read(operator)
         kernels = tuple(
@@ -63,7 +63,7 @@ def choices_of(graph: Graph, choice: Choice, tuner: Tuner | None = None) -> tupl
             for one in counted
         )
         if kernels:
-            found.append(
+            result.append(
                 LayerChoice(
                     number=operator.number,
                     operator=operator.kind,
@@ -74,4 +74,4 @@ def choices_of(graph: Graph, choice: Choice, tuner: Tuner | None = None) -> tupl
                     candidates=kernels,
                 )
             )
-    return tuple(found)
+    return tuple(result)

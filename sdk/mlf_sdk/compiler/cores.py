@@ -99,12 +99,12 @@ def core_named(name: str) -> Core:
     Raises:
         InputError: there is none.
     """
-    found = cores().get(name)
-    if found is None:
+    entry = cores().get(name)
+    if entry is None:
         raise InputError(
             f"there is no core '{name}'", where="--core", hint=f"Known: {', '.join(core_names())}."
         )
-    return found
+    return entry
 
 
 def core_of(cpu: str, *, dsp: bool) -> Core:

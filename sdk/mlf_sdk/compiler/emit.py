@@ -113,21 +113,21 @@ def emit(name: str, kernels: Sequence[Kernel], notes: Sequence[str] = (), *, asm
 
 def _users(kernels: Mapping[str, Kernel], about: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Notes about the layers that each function is called for."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for key, kernel in kernels.items():
         for helper in kernel.helpers:
-            found.setdefault(helper, []).extend(about[key])
-    return found
+            result.setdefault(helper, []).extend(about[key])
+    return result
 
 
 def _helpers(kernels: Iterable[Kernel]) -> list[str]:
     """Texts of the functions that kernels call, each once."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for kernel in kernels:
         for helper, text in kernel.helpers.items():
-            if found.setdefault(helper, text) != text:
+            if result.setdefault(helper, text) != text:
                 raise ValueError(f"{kernel.family}: another kernel has a different helper '{helper}'")
-    return list(found.values())
+    return list(result.values())
 
 
 def _comment(notes: Sequence[str]) -> str:

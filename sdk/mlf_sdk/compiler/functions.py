@@ -174,5 +174,5 @@ def evaluate(expression: Expression, inputs: list[Array]) -> Array:
     given = [evaluate(argument, inputs) for argument in expression.arguments]
     arguments = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in given]
     with np.errstate(all="ignore"):
-        found = np.asarray(FUNCTIONS[expression.function].numpy(*arguments, *expression.parameters))
-        return found.astype(np.float32) if found.dtype.kind == "f" else found
+        result = np.asarray(FUNCTIONS[expression.function].numpy(*arguments, *expression.parameters))
+        return result.astype(np.float32) if result.dtype.kind == "f" else result

@@ -111,20 +111,20 @@ class CompileOptions:
 
     def texts(self) -> dict[str, str]:
         """Options by name, as an archive keeps them: some only where they are not the usual ones."""
-        found = {one.name: str(getattr(self, one.name)) for one in fields(self)}
+        result = {one.name: str(getattr(self, one.name)) for one in fields(self)}
         usual = {"custom": "", "tuned": "", "asm": Asm.INLINE.value, "max_arena": "0", "stream": "False"}
-        return {name: text for name, text in found.items() if text != usual.get(name)}
+        return {name: text for name, text in result.items() if text != usual.get(name)}
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str]) -> CompileOptions:
         """Options that `texts` gave; unknown ones are left out."""
         known = {one.name for one in fields(cls)}
-        found: dict[str, Any] = {name: text for name, text in texts.items() if name in known}
+        result: dict[str, Any] = {name: text for name, text in texts.items() if name in known}
         for name in ("batch", "max_arena"):
-            if str(found.get(name, "")).isdecimal():
-                found[name] = int(found[name])
-        found["stream"] = found.get("stream") == "True"
-        return cls(**found)
+            if str(result.get(name, "")).isdecimal():
+                result[name] = int(result[name])
+        result["stream"] = result.get("stream") == "True"
+        return cls(**result)
 
 
 def shapes_of(text: str) -> dict[str, tuple[int, ...]]:
@@ -136,14 +136,14 @@ def shapes_of(text: str) -> dict[str, tuple[int, ...]]:
     Raises:
         InputError: it is something else.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    result: dict[str, tuple[int, ...]] = {}
     for part in filter(None, text.split(";")):
         name, equals, extents = part.rpartition("=")
         numbers = extents.split(",") if extents else []
         if not equals or not name or not all(n.strip().isdecimal() and 0 < int(n) < 1 << 31 for n in numbers):
             raise InputError(f"no shape: {part!r}", where="--shape", hint="Such as --shape input=1,3,32,32.")
-        found[name] = tuple(int(n) for n in numbers)
-    return found
+        result[name] = tuple(int(n) for n in numbers)
+    return result
 
 
 @cache

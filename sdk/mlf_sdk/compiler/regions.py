@@ -50,24 +50,24 @@ def mirror(x: Shape, before: Sequence[int], y: Shape, *, reflect: bool) -> Regio
 
 def concatenate(shapes: Sequence[Shape], axis: int, y: Shape) -> tuple[Region, ...]:
     """Each input at its place along ``axis``."""
-    found, at = [], 0
+    result, at = [], 0
     for number, shape in enumerate(shapes):
-        found.append(
+        result.append(
             box(shape, strides(shape), strides(y), target_offset=at * strides(y)[axis], input=number)
         )
         at += shape[axis]
-    return tuple(found)
+    return tuple(result)
 
 
 def split(x: Shape, axis: int, shapes: Sequence[Shape]) -> tuple[Region, ...]:
     """Each output from its place along ``axis``."""
-    found, at = [], 0
+    result, at = [], 0
     for number, shape in enumerate(shapes):
-        found.append(
+        result.append(
             box(shape, strides(x), strides(shape), source_offset=at * strides(x)[axis], output=number)
         )
         at += shape[axis]
-    return tuple(found)
+    return tuple(result)
 
 
 def strided_slice(x: Shape, begin: Sequence[int], step: Sequence[int], extents: Shape) -> Region:

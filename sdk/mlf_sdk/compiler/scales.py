@@ -13,8 +13,8 @@ from mlf_sdk.compiler.requantise import Multiplier
 def channel_multipliers(x: Value, weights: Value, y: Value, channels: int) -> tuple[Multiplier, ...]:
     """One multiplier an output channel of a convolution."""
     scales = weights.scales
-    found = tuple(Multiplier.of(x.scale * s / y.scale) for s in scales)
-    return found * channels if len(found) == 1 else found
+    result = tuple(Multiplier.of(x.scale * s / y.scale) for s in scales)
+    return result * channels if len(result) == 1 else result
 
 
 def layer_multipliers(

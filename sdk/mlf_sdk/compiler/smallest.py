@@ -44,30 +44,30 @@ class _Flash:
 
 def _called(kernel: Kernel, core: Core) -> dict[str, str]:
     """Helpers that a kernel's function calls on a core, themselves or through others."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     todo = [kernel.body]
     while todo:
         words = set(re.findall(r"\w+", "\n".join(_compiled_lines(todo.pop(), core))))
-        new = {n: text for n, text in kernel.helpers.items() if n in words and n not in found}
-        found |= new
+        new = {n: text for n, text in kernel.helpers.items() if n in words and n not in result}
+        result |= new
         todo += new.values()
-    return found
+    return result
 
 
-def smallest_first(found: Sequence[tuple[Kernel, ...]], core: Core) -> list[tuple[Kernel, ...]]:
+def smallest_first(result: Sequence[tuple[Kernel, ...]], core: Core) -> list[tuple[Kernel, ...]]:
     """Kernels of each operator, first those that take the least flash together; the others in their order.
 
     Args:
         found: kernels that can compute each operator; none where no code is needed.
     """
-    sizes = [[_Flash.of(kernel, core) for kernel in kernels] for kernels in found]
+    sizes = [[_Flash.of(kernel, core) for kernel in kernels] for kernels in result]
     starts = (
-        [0] * len(found),
-        [max(len(kernels) - 1, 0) for kernels in found],
+        [0] * len(result),
+        [max(len(kernels) - 1, 0) for kernels in result],
         [min(range(len(k)), key=lambda i: k[i].own, default=0) for k in sizes],
     )
     chosen, _ = min((_improved(sizes, start) for start in starts), key=lambda one: one[1])
-    return [(k[i], *k[:i], *k[i + 1 :]) if k else k for k, i in zip(found, chosen, strict=True)]
+    return [(k[i], *k[:i], *k[i + 1 :]) if k else k for k, i in zip(result, chosen, strict=True)]
 
 
 def _improved(sizes: Sequence[Sequence[_Flash]], start: Sequence[int]) -> tuple[list[int], float]:
@@ -114,7 +114,7 @@ def code_bytes(text: str, core: Core) -> float:
 def _compiled_lines(text: str, core: Core) -> list[str]:
     """Lines that the preprocessor leaves for a core."""
     taken: list[list[bool]] = []  # of each open condition: whether its lines are taken, and whether any were
-    found = []
+    result = []
     for line in text.splitlines():
         word = line.lstrip()
         if word.startswith("#if"):
@@ -128,8 +128,8 @@ def _compiled_lines(text: str, core: Core) -> list[str]:
         elif word.startswith("#endif"):
             taken.pop()
         elif not word.startswith("MLF_UNWIND") and all(now for now, _ in taken):
-            found.append(line)
-    return found
+            result.append(line)
+    return result
 
 
 def _holds(condition: str, core: Core) -> bool:

@@ -45,12 +45,12 @@ def kernels_of(
     """
     if tuner is None or choice.goal is Goal.SIZE:
         most = None if others or choice.goal is Goal.SIZE else 1
-        found = [tuple(islice(candidates(graph, o, choice), most)) for o in graph.operators]
+        result = [tuple(islice(candidates(graph, o, choice), most)) for o in graph.operators]
         if choice.goal is Goal.SIZE:
             from mlf_sdk.compiler.smallest import smallest_first
 
-            found = smallest_first(found, choice.core)
-        return [tuple(Counted(kernel=kernel) for kernel in kernels) for kernels in found]
+            result = smallest_first(result, choice.core)
+        return [tuple(Counted(kernel=kernel) for kernel in kernels) for kernels in result]
     asked = [(operator, alternatives(graph, operator, choice)) for operator in graph.operators]
     tasks = [task for task in asked if needs_tuning(task[1])]
     answers = iter(tuner(graph, tasks))

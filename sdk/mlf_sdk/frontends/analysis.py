@@ -37,15 +37,15 @@ def analyse(model: Model, compiler: Compiler | None, *, as_compiled: bool = Fals
         return model
     faults = FaultCollector(model.provenance.source)
     code = read_code(model, compiler, faults)
-    found = dataclasses.replace(model, is_analysed=True, reader=code.reader)
+    result = dataclasses.replace(model, is_analysed=True, reader=code.reader)
     if model.executor != "aot":
         steps = tuple(kernel_facts(model, step, code, faults) for step in model.steps)
         faults.raise_if_any()
-        return dataclasses.replace(found, steps=steps)
+        return dataclasses.replace(result, steps=steps)
     faults.raise_if_any()
     for entry in model.steps:
-        found = _split(found, entry, code, as_compiled=as_compiled)
-    return found
+        result = _split(result, entry, code, as_compiled=as_compiled)
+    return result
 
 
 def _split(model: Model, entry: Step, code: Code, *, as_compiled: bool) -> Model:
@@ -54,10 +54,10 @@ def _split(model: Model, entry: Step, code: Code, *, as_compiled: bool) -> Model
     if not as_compiled:
         from mlf_sdk.frontends.aotsteps import split_entry  # needs numpy
 
-        found = split_entry(model, entry, code)
-        if isinstance(found, Model):
-            return found
-        why = found
+        result = split_entry(model, entry, code)
+        if isinstance(result, Model):
+            return result
+        why = result
     return dataclasses.replace(model, steps=(_entry(model, entry, code),), entry=f"as compiled: {why}")
 
 
@@ -66,8 +66,8 @@ def _entry(model: Model, step: Step, code: Code) -> Step:
     peak = stack_peak(tuple(code.scans.values()), step.symbol, alignment=STACK_ALIGNMENT)
     objects = [u for u in model.units if u.linked and u.kind is UnitKind.OBJECT]
     faults = FaultCollector("")
-    found = (read_object(u.data, u.member, faults) for u in objects)
-    is_known = peak.bytes is not None and not any(info is not None and info.allocates for info in found)
+    result = (read_object(u.data, u.member, faults) for u in objects)
+    is_known = peak.bytes is not None and not any(info is not None and info.allocates for info in result)
     return dataclasses.replace(
         step,
         workspace_stack_bytes=(peak.bytes or 0) if is_known else model.summary.workspace_bytes or 0,

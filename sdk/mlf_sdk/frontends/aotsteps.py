@@ -51,13 +51,13 @@ def split_entry(model: Model, entry: Step, code: Code) -> Model | str:
         calls = read_calls(function, arguments)
         if calls.reason:
             raise RefusedError(f"{function.name}: {calls.reason}")
-        found = _convert(model, entry, code, calls)
-        if not any(step.abi.slots for step in found.steps):
-            return found
+        result = _convert(model, entry, code, calls)
+        if not any(step.abi.slots for step in result.steps):
+            return result
         # A kernel whose workspace is in several places of a pool gets all that is between them.
         pools = {Value.of_workspace(workspace.slot) for workspace in entry.workspaces}
         kept = _convert(model, entry, code, calls, pools)
-        return min(found, kept, key=lambda one: lay_out(one).arena_bytes)
+        return min(result, kept, key=lambda one: lay_out(one).arena_bytes)
     except (RefusedError, InputError) as error:
         return str(error)
 
@@ -127,13 +127,13 @@ def _convert(model: Model, entry: Step, code: Code, calls: CallList, whole: Iter
     shared = dict.fromkeys(whole, _POOL_IS_SMALLER)
     while True:
         try:
-            found = _Builder(model, entry, code, calls, uses, shared).build()
+            result = _Builder(model, entry, code, calls, uses, shared).build()
         except SharedError as error:
             if error.base in shared:
                 raise RefusedError(str(error)) from error
             shared[error.base] = str(error)
         else:
-            return dataclasses.replace(found, entry=_entry_text(len(found.steps), shared.values()))
+            return dataclasses.replace(result, entry=_entry_text(len(result.steps), shared.values()))
 
 
 def _entry_text(steps: int, reasons: Iterable[str]) -> str:
@@ -182,14 +182,14 @@ class _Builder:
     def build(self) -> Model:
         steps = tuple(self._step(index, call) for index, call in enumerate(self.calls))
         written = {t for s in steps for t in (*s.outputs, *(s.inputs[w] for w in s.writes))}
-        found = dataclasses.replace(
+        result = dataclasses.replace(
             self.model, tensors=tuple(self.tensors.tensors), steps=steps, is_analysed=True
         )
-        roots = {found.root(tensor).id for tensor in written}
+        roots = {result.root(tensor).id for tensor in written}
         for output in self.model.outputs:
             if output not in roots:
                 raise RefusedError(f"nothing writes the output '{self.model.tensors[output].name[:80]}'")
-        return found
+        return result
 
     def _step(self, index: int, call: KernelCall) -> Step:
         function = self.code.functions[call.symbol]

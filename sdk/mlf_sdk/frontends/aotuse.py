@@ -82,14 +82,14 @@ def parameter_uses(function: FunctionDefinition, code: Code, count: int) -> tupl
     except UnreadableError:
         known = ()
     uses = {use.index: use for use in known}
-    found = []
+    result = []
     for index in range(number):
         parameter = None if function.is_packed else function.parameters[index]
         use = uses.get(index)
         type_ = use.element_type if use is not None else ""
         dtype = _TYPES.get(element_type(type_ or (parameter.type[:-1] if parameter else "")), _BYTE)
         extent = None if use is None or use.elements is None else use.elements * dtype.size_bytes
-        found.append(
+        result.append(
             ParameterUse(
                 dtype=dtype,
                 extent_bytes=extent,
@@ -101,12 +101,12 @@ def parameter_uses(function: FunctionDefinition, code: Code, count: int) -> tupl
                 scratch=_scratch(index, known) if use is not None and not use.is_direct else (),
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def _scratch(index: int, known: Iterable[ArgumentUse]) -> tuple[Part, ...]:
     """Parts of a pool that a kernel fills; none when it reads any that it has not filled."""
-    found = []
+    result = []
     for use in known:
         if use.part_of is None or use.part_of[0] != index:
             continue
@@ -114,5 +114,5 @@ def _scratch(index: int, known: Iterable[ArgumentUse]) -> tuple[Part, ...]:
             return ()
         first = use.part_of[1]
         end = first + (use.elements or 0) * (_TYPES[use.element_type].size_bytes if use.element_type else 0)
-        found.append(Part(index=use.index, first=first, end=end))
-    return tuple(part for part in found if part.first < part.end) or tuple(found)
+        result.append(Part(index=use.index, first=first, end=end))
+    return tuple(part for part in result if part.first < part.end) or tuple(result)

@@ -115,11 +115,11 @@ class Storage:
             SharedError: it is not all of one value.
         """
         first, end = self._span(argument, use)
-        found = [value for value in self._values if value.meets(first, end)]
-        if len(found) != 1 or not found[0].first <= first <= end <= found[0].end:
+        result = [value for value in self._values if value.meets(first, end)]
+        if len(result) != 1 or not result[0].first <= first <= end <= result[0].end:
             raise SharedError(self.base, f"{self.name} is read where no value of a kernel is alone")
         self._read.append((first, end))
-        return self._tensors.view(found[0].tensor, argument, use, found[0].first)
+        return self._tensors.view(result[0].tensor, argument, use, result[0].first)
 
     def write(self, argument: PassedArgument, use: ParameterUse) -> int:
         """Tensor of a value that a kernel fills.

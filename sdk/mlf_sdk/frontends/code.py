@@ -114,7 +114,7 @@ class CodeIndex(msgspec.Struct, frozen=True, kw_only=True):
             if member in needed:
                 continue
             needed[member] = None
-            queue += [found for name in self._mentions(member) for found in self.defined_in.get(name, ())]
+            queue += [entry for name in self._mentions(member) for entry in self.defined_in.get(name, ())]
         return tuple(member for member in self.files if member in needed)
 
     def _mentions(self, member: str) -> frozenset[str]:
@@ -206,11 +206,11 @@ def index_code(sources: Iterable[CodeFile], faults: FaultCollector) -> CodeIndex
 
 def _with_headers(scan: SourceScan, headers: Mapping[str, SourceScan]) -> tuple[SourceScan, ...]:
     """A source and the headers of the archive that it includes, directly or not."""
-    found = [scan]
-    for part in found:
+    result = [scan]
+    for part in result:
         names = [include.rpartition("/")[2] for include in part.includes]
-        found += [headers[name] for name in names if name in headers and headers[name] not in found]
-    return tuple(found)
+        result += [headers[name] for name in names if name in headers and headers[name] not in result]
+    return tuple(result)
 
 
 def _external(parts: Iterable[SourceScan]) -> tuple[str, ...]:

@@ -89,9 +89,9 @@ class CompilingFrontend(StatedFrontend):
         compiler: Compiler | None = None,
     ) -> Examination:
         """Compile and analyse the model, and list what is unusual in its file."""
-        found = super().examine(path, module, stated, compiler)
+        result = super().examine(path, module, stated, compiler)
         findings = self.findings(path, stated.options or CompileOptions())
-        return Examination(model=found.model, findings=(*findings, *found.findings))
+        return Examination(model=result.model, findings=(*findings, *result.findings))
 
     def load_stated(self, path: Path, module: str | None, stated: Stated) -> Model:
         """Compile the model, or take what was compiled earlier."""
@@ -109,10 +109,10 @@ class CompilingFrontend(StatedFrontend):
 
     def digest(self, path: Path) -> FileDigest:
         """Name and hash of the model, as an archive that is compiled from it keeps them."""
-        found = hashlib.sha256()
+        sha256 = hashlib.sha256()
         for file in self.files(path):
-            found.update(file.read_bytes())
-        return FileDigest(name=path.name, sha256=found.hexdigest())
+            sha256.update(file.read_bytes())
+        return FileDigest(name=path.name, sha256=sha256.hexdigest())
 
     def _key(self, path: Path, options: CompileOptions) -> str:
         """Hash of everything that decides what the model is compiled to."""
@@ -147,8 +147,8 @@ class CompilingFrontend(StatedFrontend):
         from mlf_sdk.frontends.direct import model_of
         from mlf_sdk.planner.layout import lay_out
 
-        def arena_of(found: CompiledGraph) -> int:
-            return lay_out(model_of(found, options, self.digest(path), self.short)).arena_bytes
+        def arena_of(compiled_graph: CompiledGraph) -> int:
+            return lay_out(model_of(compiled_graph, options, self.digest(path), self.short)).arena_bytes
 
         return compile_within(graph, choice, options.max_arena, arena_of, tuner, asm=asm)
 
@@ -241,10 +241,10 @@ def kept_model(key: str, make: Callable[[], Model]) -> Model:
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=Model)
     except (FileNotFoundError, msgspec.MsgspecError):
-        found = make()
+        result = make()
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, msgspec.msgpack.encode(found))
-    return found
+    write_whole(path, msgspec.msgpack.encode(result))
+    return result
 
 
 @cache

@@ -93,9 +93,9 @@ class _Builder:
 
     def _add(self, name: str, type_: Type, kind: TensorKind, alias_of: int | None = None) -> int:
         known = self._quantisation.get(name)
-        found = self.table.add(name, *type_, kind, alias_of=alias_of, quantisation=known)
-        self.ids[name] = found
-        return found
+        result = self.table.add(name, *type_, kind, alias_of=alias_of, quantisation=known)
+        self.ids[name] = result
+        return result
 
     def _call(self, call: Call) -> None:
         inputs = tuple(self.ids[name] for name in call.inputs)

@@ -70,8 +70,8 @@ def foreign_model(path: Path) -> ForeignModel | None:
         size = file.seek(0, 2)
         file.seek(max(0, size - _TAIL_BYTES))
         tail = file.read(_TAIL_BYTES) if head.startswith(b"PK\x03\x04") else b""
-    found = (kind(path, head, tail) for kind in _KINDS)
-    return next((one for one in found if one is not None), None)
+    kinds = (kind(path, head, tail) for kind in _KINDS)
+    return next((one for one in kinds if one is not None), None)
 
 
 def _folder(path: Path) -> ForeignModel | None:
@@ -184,19 +184,19 @@ def _is_word(name: bytes) -> bool:
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Fields of a protobuf message with a length, in reverse of their order; the last may be cut off."""
-    found: list[tuple[int, bytes]] = []
+    result: list[tuple[int, bytes]] = []
     at = 0
-    while at < len(data) and len(found) < 8:
+    while at < len(data) and len(result) < 8:
         tag, at = _varint(data, at)
         if tag & 7 == 0:
             _, at = _varint(data, at)
         elif tag & 7 == 2:
             length, at = _varint(data, at)
-            found.append((tag >> 3, data[at : at + length]))
+            result.append((tag >> 3, data[at : at + length]))
             at += length
         else:
             break
-    yield from reversed(found)
+    yield from reversed(result)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -31,8 +31,8 @@ def kernel_facts(model: Model, step: Step, code: Code, faults: FaultCollector) -
     function = code.functions.get(step.symbol)
     if function is not None and not step.is_packed:
         return _of_ffi(step, code, faults)
-    found = _of_object(step, code) if function is None else facts_of_source(step, function, code)
-    for position in found.writes:
+    result = _of_object(step, code) if function is None else facts_of_source(step, function, code)
+    for position in result.writes:
         tensor = model.tensors[step.inputs[position]]
         if function is not None and model.root(tensor.id).kind is TensorKind.CONSTANT:
             what = f"the kernel '{step.symbol[:128]}' writes to the constant '{tensor.name[:80]}'"
@@ -41,29 +41,29 @@ def kernel_facts(model: Model, step: Step, code: Code, faults: FaultCollector) -
         _check_reach(model, step, function, faults)
         if model.executor == "operator":
             _check_written(step, function, faults)
-    if found.exact:
-        return found
+    if result.exact:
+        return result
     bound = model.summary.operators.get(step.symbol) if model.executor == "graph" else None
     if not bound and (bound is None or step.symbol in code.allocating):
         faults.add(
             "./metadata.json",
             f"the workspace of '{step.symbol[:128]}' is stated neither by its code "
-            f"({found.opaque_reason}) nor here",
+            f"({result.opaque_reason}) nor here",
             field="memory.functions.operator_functions",
         )
-    return dataclasses.replace(found, workspaces=(), workspace_stack_bytes=bound or 0)
+    return dataclasses.replace(result, workspaces=(), workspace_stack_bytes=bound or 0)
 
 
 def _of_object(step: Step, code: Code) -> Step:
     whole = Span(first=0, last=0)
-    found = code.kernels.get(step.symbol)
-    known = found is None or found.exact
-    sizes = found.slots if found is not None and known else ()
+    kernel = code.kernels.get(step.symbol)
+    known = kernel is None or kernel.exact
+    sizes = kernel.slots if kernel is not None and known else ()
     return dataclasses.replace(
         step,
         workspaces=tuple(Workspace(slot=i, size_bytes=size, span=whole) for i, size in enumerate(sizes)),
         exact=known,
-        opaque_reason="it is machine code" if found is None or known else found.reason,
+        opaque_reason="it is machine code" if kernel is None or known else kernel.reason,
     )
 
 
@@ -92,23 +92,23 @@ def facts_of_source(
         positions: parameter of the function that each argument of the step is; empty: in order.
     """
     at = positions or range(len(step.arguments))
-    found = analyse_kernel(function, allocating=code.allocating, macros=code.macros, whole=code.whole)
+    result = analyse_kernel(function, allocating=code.allocating, macros=code.macros, whole=code.whole)
     effects = effects_of(function, code)
-    whole = Span(first=0, last=found.phases - 1)
-    arguments = [found.argument(index) for index in at]
+    whole = Span(first=0, last=result.phases - 1)
+    arguments = [result.argument(index) for index in at]
     return dataclasses.replace(
         step,
         writes=tuple(i for i in range(len(step.inputs)) if at[i] in effects.written),
-        phases=found.phases,
+        phases=result.phases,
         spans=tuple(_span(a.first, a.last, whole) for a in arguments),
         workspaces=tuple(
             Workspace(slot=slot, size_bytes=w.size_bytes, span=_span(w.first, w.last, whole))
-            for slot, w in enumerate(found.slots)
+            for slot, w in enumerate(result.slots)
         ),
-        exact=found.workspace_known,
+        exact=result.workspace_known,
         escaping_args=tuple(i for i, parameter in enumerate(at) if parameter in effects.kept),
         persistent_globals=tuple(sorted(effects.lasting)),
-        opaque_reason=found.reason,
+        opaque_reason=result.reason,
     )
 
 

@@ -71,14 +71,14 @@ def _workspaces(objects: Sequence[CodeUnit]) -> dict[str, ObjectWorkspace]:
         return {}
     from mlf_sdk.analysis.machine.workspaces import object_workspaces  # few models have objects
 
-    return {name: found for unit in objects for name, found in object_workspaces(unit.data).items()}
+    return {name: result for unit in objects for name, result in object_workspaces(unit.data).items()}
 
 
 def _check_definitions(
     scans: Mapping[str, SourceScan], objects: Iterable[CodeUnit], faults: FaultCollector
 ) -> None:
     """Find symbols that two linked files define, as the linker does."""
-    found = [
+    result = [
         (scan.member, f.name)
         for scan in scans.values()
         for f in scan.functions
@@ -86,9 +86,9 @@ def _check_definitions(
     ]
     for unit in objects:
         info = read_object(unit.data, unit.member, faults)
-        found += [(unit.member, symbol) for symbol in (info.strong if info is not None else ())]
+        result += [(unit.member, symbol) for symbol in (info.strong if info is not None else ())]
     defined: dict[str, str] = {}
-    for member, symbol in found:
+    for member, symbol in result:
         if symbol in defined:
             faults.add(member, f"'{symbol[:128]}' is defined in {defined[symbol]} as well")
         defined[symbol] = member

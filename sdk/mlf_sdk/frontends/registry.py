@@ -44,8 +44,8 @@ class _BuiltIn(msgspec.Struct, frozen=True):
     compiles: bool = False
 
     def frontend(self) -> Frontend:
-        found: Frontend = imported(f"frontends.{self.place}")()
-        return found
+        result: Frontend = imported(f"frontends.{self.place}")()
+        return result
 
 
 _BUILT_IN: Final = {
@@ -209,14 +209,14 @@ def _installed() -> Iterator[Frontend]:
 
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         try:
-            found = point.load()()
+            result = point.load()()
         except Exception as error:
             raise InputError(
                 f"the format '{point.name}' can't be loaded: {error}",
                 where=f"entry point {point.value} of {point.dist.name if point.dist else 'a package'}",
                 hint="Repair or remove that package.",
             ) from error
-        yield found
+        yield result
 
 
 def files_of(path: Path) -> tuple[Path, ...]:

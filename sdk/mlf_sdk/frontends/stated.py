@@ -63,16 +63,16 @@ NOTHING: Final = Stated()
 def _parsed(texts: Iterable[str]) -> Iterable[tuple[str, StatedType]]:
     seen: set[str] = set()
     for text in texts:
-        found = _TYPE.fullmatch(text)
-        if found is None or found[1] in seen:
+        match = _TYPE.fullmatch(text)
+        if match is None or match[1] in seen:
             raise InputError(
                 f"invalid value {text[:80]!r}",
                 where="--type",
                 hint="State each tensor once, as NAME=TYPE or NAME=TYPE[EXTENT,EXTENT]: input=float32[1,8]",
             )
-        seen.add(found[1])
-        shape = None if found[3] is None else tuple(map(int, found[3].replace(",", " ").split()))
-        yield found[1], StatedType(dtype=DType.parse(found[2]), shape=shape)
+        seen.add(match[1])
+        shape = None if match[3] is None else tuple(map(int, match[3].replace(",", " ").split()))
+        yield match[1], StatedType(dtype=DType.parse(match[2]), shape=shape)
 
 
 def with_quantisation(model: Model, texts: Iterable[str]) -> Model:
@@ -85,7 +85,7 @@ def with_quantisation(model: Model, texts: Iterable[str]) -> Model:
     ends |= dict(zip(model.output_names, model.outputs, strict=True))
     tensors = list(model.tensors)
     for text in texts:
-        name, found = _quantisation(text)
+        name, result = _quantisation(text)
         if name not in ends:
             known = ", ".join(ends)
             raise InputError(
@@ -96,7 +96,7 @@ def with_quantisation(model: Model, texts: Iterable[str]) -> Model:
             raise InputError(
                 f"the quantisation of '{name}' is stated already", where=_FLAG, hint=f"Leave out {_FLAG}."
             )
-        tensors[tensor.id] = dataclasses.replace(tensor, quantisation=found)
+        tensors[tensor.id] = dataclasses.replace(tensor, quantisation=result)
     return dataclasses.replace(model, tensors=tuple(tensors))
 
 

@@ -65,8 +65,8 @@ def _arguments(step: Step, passed: list[Value | None], parameters: frozenset[int
 
 def _inputs(model: Model, step: Step, passed: list[Value | None], written: frozenset[int]) -> list[int]:
     """Positions of inputs in memory that may be written; a write to a parameter is found where it is made."""
-    found = [i for i in _arguments(step, passed, written) if i < len(step.inputs)]
-    return [i for i in found if model.root(step.inputs[i]).kind is not TensorKind.CONSTANT]
+    result = [i for i in _arguments(step, passed, written) if i < len(step.inputs)]
+    return [i for i in result if model.root(step.inputs[i]).kind is not TensorKind.CONSTANT]
 
 
 def _check_reach(
@@ -99,5 +99,5 @@ def effects_of(function: FunctionDefinition, code: Code) -> Effects:
     """Effects of a kernel; an address that a call leaves behind matters if anything can use it later."""
     if not function.member.endswith(".c"):
         return Effects()
-    found = code.effects.of(function)
-    return found if found.lasting else dataclasses.replace(found, kept=frozenset())
+    result = code.effects.of(function)
+    return result if result.lasting else dataclasses.replace(result, kept=frozenset())

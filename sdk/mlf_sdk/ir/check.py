@@ -94,13 +94,15 @@ def _tensor_problems(model: Model, tensor: Tensor, place: str) -> Iterator[_Prob
         yield from _quantisation_problems(tensor.quantisation, tensor.shape, f"{place}.quantisation")
 
 
-def _quantisation_problems(found: Quantisation, shape: tuple[int, ...], place: str) -> Iterator[_Problem]:
+def _quantisation_problems(
+    quantisation: Quantisation, shape: tuple[int, ...], place: str
+) -> Iterator[_Problem]:
     wanted = 1
-    if found.axis is not None:
-        wanted = shape[found.axis] if found.axis in range(len(shape)) else -1
-    if not len(found.scale) == len(found.zero_point) == wanted:
+    if quantisation.axis is not None:
+        wanted = shape[quantisation.axis] if quantisation.axis in range(len(shape)) else -1
+    if not len(quantisation.scale) == len(quantisation.zero_point) == wanted:
         yield place, "scales and zero points do not fit the axis"
-    for scale, zero_point in zip(found.scale, found.zero_point, strict=True):
+    for scale, zero_point in zip(quantisation.scale, quantisation.zero_point, strict=True):
         if not _SCALES[0] <= scale < _SCALES[1]:
             yield place, f"a scale of {scale}, which is no float32 > 0"
         if not -(1 << 31) <= zero_point < 1 << 31:

@@ -36,14 +36,14 @@ def macs(
     fixed = [shape for i, shape in enumerate(inputs) if i in constants]
     free = [shape for i, shape in enumerate(inputs) if i not in constants]
     if _CONVOLUTION.search(name):
-        found = set(_convolutions(free, fixed, outputs[0], transposed=bool(_TRANSPOSED.search(name))))
+        result = set(_convolutions(free, fixed, outputs[0], transposed=bool(_TRANSPOSED.search(name))))
     elif _DENSE.search(name):
-        found = set(_products(free, fixed or free, outputs[0], _dense_depth))
+        result = set(_products(free, fixed or free, outputs[0], _dense_depth))
     elif _MATMUL.search(name):
-        found = set(_products(free, fixed or free, outputs[0], _matmul_depth))
+        result = set(_products(free, fixed or free, outputs[0], _matmul_depth))
     else:
         return None
-    return found.pop() if len(found) == 1 else None
+    return result.pop() if len(result) == 1 else None
 
 
 def _convolutions(

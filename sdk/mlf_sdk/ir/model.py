@@ -174,17 +174,17 @@ class Model:
 
     def root(self, tensor: int) -> Tensor:
         """The tensor that owns the storage of ``tensor``."""
-        found = self.tensors[tensor]
-        while found.alias_of is not None:
-            found = self.tensors[found.alias_of]
-        return found
+        result = self.tensors[tensor]
+        while result.alias_of is not None:
+            result = self.tensors[result.alias_of]
+        return result
 
     def offset_in_root(self, tensor: int) -> int:
         """Bytes from the start of the storage that ``tensor`` shares to its own start."""
-        found, offset = self.tensors[tensor], 0
-        while found.alias_of is not None:
-            offset += found.offset_bytes
-            found = self.tensors[found.alias_of]
+        result, offset = self.tensors[tensor], 0
+        while result.alias_of is not None:
+            offset += result.offset_bytes
+            result = self.tensors[result.alias_of]
         return offset
 
     @property

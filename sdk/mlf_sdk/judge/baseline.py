@@ -111,7 +111,7 @@ def read_baseline(path: Path, board: str) -> Baseline:
     try:
         with path.open("rb") as stream:
             data = stream.read(_MAX_BYTES + 1)
-        found = msgspec.json.decode(data, type=Baseline)
+        result = msgspec.json.decode(data, type=Baseline)
     except (OSError, msgspec.MsgspecError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(
@@ -119,14 +119,14 @@ def read_baseline(path: Path, board: str) -> Baseline:
             where=str(path),
             hint="Make one with: mlf-sdk check DIR --save-baseline FILE",
         ) from error
-    for what, was, wanted in (("schema", found.schema, SCHEMA), ("board", found.board, board)):
+    for what, was, wanted in (("schema", result.schema, SCHEMA), ("board", result.board, board)):
         if was != wanted:
             raise InputError(
                 f"the baseline is for {what} {was}, and the image for {what} {wanted}",
                 where=str(path),
                 hint="Make a new one with --save-baseline.",
             )
-    return found
+    return result
 
 
 def parse_growth_limit(text: str) -> GrowthLimit:
@@ -147,7 +147,7 @@ def parse_growth_limit(text: str) -> GrowthLimit:
 
 def find_changes(before: Baseline, after: Baseline, limit: GrowthLimit) -> tuple[Change, ...]:
     """Find all changes of size: those beyond the limit first, then by their size."""
-    found = []
+    result = []
     for kind, old, new in (
         ("total", before.totals, after.totals),
         ("section", before.sections, after.sections),
@@ -158,5 +158,5 @@ def find_changes(before: Baseline, after: Baseline, limit: GrowthLimit) -> tuple
             was, now = old.get(name), new.get(name)
             if was != now:
                 ok = limit.allows(was or 0, now or 0)
-                found.append(Change(kind=kind, name=name, before=was, after=now, ok=ok))
-    return tuple(sorted(found, key=lambda c: (c.ok, -abs(c.growth), c.kind, c.name)))
+                result.append(Change(kind=kind, name=name, before=was, after=now, ok=ok))
+    return tuple(sorted(result, key=lambda c: (c.ok, -abs(c.growth), c.kind, c.name)))

@@ -135,12 +135,12 @@ class Observer:
 
     def crcs(self) -> dict[int, int]:
         """Run an inference; return the CRC-32 of the outputs of each step, by its number."""
-        found = {}
+        result = {}
         self._begin()
         for index, number in enumerate(self.order):
-            found[number] = advance(self._session, self._info, index, 1, self._deadline).crc32
+            result[number] = advance(self._session, self._info, index, 1, self._deadline).crc32
             self._position = index + 1
-        return found
+        return result
 
     def outputs(self, number: int) -> tuple[Array, ...]:
         """Read the outputs of a step, by its number."""
@@ -212,10 +212,10 @@ def first_difference(
             continue
         ours, theirs = reference.outputs(number), other.outputs(number)
         for output, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-            found = compare_outputs({"": b[np.newaxis]}, {"": a[np.newaxis]}, tolerance).outputs[0]
-            if found.mismatches:
+            result = compare_outputs({"": b[np.newaxis]}, {"": a[np.newaxis]}, tolerance).outputs[0]
+            if result.mismatches:
                 same = _equal(reference.arrays(number).inputs, other.arrays(number).inputs)
-                return _difference(model, number, index, output, a, b, found, same)
+                return _difference(model, number, index, output, a, b, result, same)
     return None
 
 
@@ -233,7 +233,7 @@ def _difference(
     output: int,
     expected: Array,
     got: Array,
-    found: OutputDifference,
+    output_difference: OutputDifference,
     same_inputs: bool,
 ) -> StepDifference:
     step = model.steps[number]
@@ -247,7 +247,7 @@ def _difference(
         tensor=tensor.name,
         shape=tensor.shape,
         dtype=tensor.dtype.name,
-        difference=found,
+        difference=output_difference,
         at=at,
         expected=_number(expected[at]),
         got=_number(got[at]),

@@ -134,9 +134,11 @@ def check_budget(limits: tuple[Limit, ...], sizes: Sizes, report: CheckReport) -
 
 def _line(limit: Limit, sizes: Sizes, report: CheckReport) -> BudgetLine:
     if limit.kind == "heap":
-        found = report.allocators
-        note = "not examined: nothing reads the machine code" if found is None else ""
-        return BudgetLine(limit=limit, actual_bytes=None if found is None else len(found), note=note)
+        allocators = report.allocators
+        note = "not examined: nothing reads the machine code" if allocators is None else ""
+        return BudgetLine(
+            limit=limit, actual_bytes=None if allocators is None else len(allocators), note=note
+        )
     if limit.kind == "total":
         actual = {"flash": sizes.flash, "ram": sizes.ram, "stack": sizes.stack}[limit.name]
         return BudgetLine(limit=limit, actual_bytes=actual, note=sizes.stack_note if actual is None else "")
@@ -145,10 +147,10 @@ def _line(limit: Limit, sizes: Sizes, report: CheckReport) -> BudgetLine:
 
 def _matching(limit: Limit, sizes: Sizes) -> list[int]:
     known = {"model": sizes.models, "section": sizes.sections, "symbol": sizes.symbols}[limit.kind]
-    found = [size for name, size in known.items() if name == limit.name]
-    if not found and limit.kind == "symbol":
-        found = [size for name, size in known.items() if fnmatchcase(name, limit.name)]
-    if not found:
+    result = [size for name, size in known.items() if name == limit.name]
+    if not result and limit.kind == "symbol":
+        result = [size for name, size in known.items() if fnmatchcase(name, limit.name)]
+    if not result:
         hint = "The image has: " + ", ".join(sorted(known)[:8]) if limit.kind != "symbol" else ""
         raise InputError(f"the image has no {limit.kind} '{limit.name}'", where=limit.field, hint=hint)
-    return found
+    return result

@@ -191,11 +191,11 @@ def _run_stack_row(of: ModelStack, bound: StackBound, reserved: int | None) -> P
 
 def statics_rows(lock: Lock, image: Image) -> list[ProofRow]:
     """Row of the objects in RAM that models' code brings itself, outside of every plan; none without any."""
-    found = sorted(Contents(lock, image).statics(), key=lambda symbol: -symbol.size_bytes)
-    if not found:
+    result = sorted(Contents(lock, image).statics(), key=lambda symbol: -symbol.size_bytes)
+    if not result:
         return []
-    named = ", ".join(symbol.name for symbol in found[:2]) + (", ..." if len(found) > 2 else "")
-    total = sum(symbol.size_bytes for symbol in found)
+    named = ", ".join(symbol.name for symbol in result[:2]) + (", ..." if len(result) > 2 else "")
+    total = sum(symbol.size_bytes for symbol in result)
     note = f"of the model's code, outside the arena: {named}"
     return [ProofRow(model="", item=STATICS, image=total, state=PROVEN, note=note)]
 
@@ -256,8 +256,8 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
             )
         )
     if model.state_bytes and not model.apart:
-        found, planned = image.find(f"{model.c_name}_state"), model.state_bytes
-        kept = found.size_bytes - 2 * model.guard_bytes if found else None
+        result, planned = image.find(f"{model.c_name}_state"), model.state_bytes
+        kept = result.size_bytes - 2 * model.guard_bytes if result else None
         same = _state(kept == planned)
         rows.append(ProofRow(model=model.name, item="states", planned=planned, image=kept, state=same))
     wanted = dict.fromkeys(step.symbol for step in model.steps)
@@ -289,9 +289,9 @@ def _arena_in(model: LockModel, image: Image) -> int | None:
         arena = image.find(model.arena_symbol)
         return arena.size_bytes - guards if arena else None
     for region in model.regions:
-        found, size_bytes = image.find(region.symbol), max(region.size_bytes, 1)
+        result, size_bytes = image.find(region.symbol), max(region.size_bytes, 1)
         if region.symbol in model.arena_symbols and (
-            found is None or found.size_bytes not in (size_bytes, size_bytes + guards)
+            result is None or result.size_bytes not in (size_bytes, size_bytes + guards)
         ):
             return None
     return model.arena_reserved_bytes

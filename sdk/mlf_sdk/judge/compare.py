@@ -114,12 +114,12 @@ def compare_outputs(
     return Comparison(outputs=tuple(differences))
 
 
-def differences_text(found: Comparison) -> str:
+def differences_text(comparison: Comparison) -> str:
     """Outputs that differ, for people: in how many elements, and how much."""
     parts = [
         f"'{o.name}' differs in {o.mismatches} of {o.elements} elements "
         f"(max {o.max_abs:.3g}, relative {o.max_rel:.3g})"
-        for o in found.outputs
+        for o in comparison.outputs
         if o.mismatches
     ]
     return "; ".join(parts)

@@ -87,7 +87,7 @@ def with_rows(passes: Iterable[WindowCount], rows: str, run: str) -> tuple[Windo
     Args:
         rows, run: names of the windows.
     """
-    found: list[WindowCount] = []
+    result: list[WindowCount] = []
     pending: WindowCount | None = None
     is_first = True
     for one in passes:
@@ -95,10 +95,10 @@ def with_rows(passes: Iterable[WindowCount], rows: str, run: str) -> tuple[Windo
             pending = one if pending is None else pending + one
             continue
         counts = pending is not None and (is_first or one.name == run)
-        found.append(one + pending if counts and pending is not None else one)
+        result.append(one + pending if counts and pending is not None else one)
         is_first = one.name == run
         pending = None if one.name == run else pending
-    return tuple(found)
+    return tuple(result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,8 +220,8 @@ def _instruction_lines(image: Image) -> Iterator[str]:
     """A range for each instruction, named by its address with an ``i``; for code that is not decoded two."""
     code = machine_code(image)
     for function in image.functions.values():
-        found = {} if code is None else code.instructions(function)
-        starts = [a for a in found if a < function.limit] or [function.address]
+        instructions = {} if code is None else code.instructions(function)
+        starts = [a for a in instructions if a < function.limit] or [function.address]
         for start, after in zip(starts, [*starts[1:], function.limit], strict=True):
             yield f"{start:x}i:{start:#x}:{after:#x}\n"
 

@@ -111,12 +111,12 @@ class Estimator:
         return self.estimate(counts)
 
     def _functions(self, counts: Mapping[int, int]) -> Iterable[Function]:
-        found: dict[int, Function] = {}
+        result: dict[int, Function] = {}
         for address in counts:
             function = self.code.image.function_at(address)
             if function is not None:
-                found[function.address] = function
-        return found.values()
+                result[function.address] = function
+        return result.values()
 
     def _flow(self, function: Function) -> _Flow:
         if function.address not in self._flows:
@@ -162,19 +162,19 @@ class _Flow:
         return flow
 
     def _edges(self, instruction: Instruction, name: str) -> None:
-        address, behind = instruction.address, instruction.address + instruction.size
+        address, following = instruction.address, instruction.address + instruction.size
         if name == "table_branch":
             self.open.update(self.instructions)  # any instruction may be a case
             return
         leaves = name == "branch" or (name != "call" and PC in instruction.written)
         if not leaves:
-            self._edge(address, behind)
+            self._edge(address, following)
             return
         target = None
         if name == "branch" and instruction.operands[-1].type == arm.ARM_OP_IMM:
             target = decode.label(instruction)
         if instruction.id in decode.TESTS or not decode.is_unconditional(instruction):
-            self.conditional[address] = behind, target if target in self.instructions else None
+            self.conditional[address] = following, target if target in self.instructions else None
         else:
             self.jumps.add(address)
             if target is not None and target in self.instructions:
@@ -185,12 +185,12 @@ class _Flow:
 
     def taken(self, counts: Mapping[int, int]) -> tuple[dict[int, int], set[int]]:
         """Branches that were taken, by address, and those of them where the counts leave it open: all."""
-        found = {address: counts.get(address, 0) for address in self.jumps}
+        result = {address: counts.get(address, 0) for address in self.jumps}
         waiting = {address for address in self.conditional if counts.get(address, 0)}
         solved = dict.fromkeys(self.conditional, 0)
         into: dict[int, list[tuple[int, bool]]] = {}
-        for address, (behind, target) in self.conditional.items():
-            into.setdefault(behind, []).append((address, False))
+        for address, (following, target) in self.conditional.items():
+            into.setdefault(following, []).append((address, False))
             if target is not None:
                 into.setdefault(target, []).append((address, True))
         progress = True
@@ -212,7 +212,7 @@ class _Flow:
                 waiting.discard(branch)
                 progress = True
         solved |= {address: counts.get(address, 0) for address in waiting}
-        return found | solved, waiting
+        return result | solved, waiting
 
 
 def _price(instruction: Instruction, name: str, before: Instruction | None, prices: Prices) -> int:

@@ -72,7 +72,7 @@ def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> B
     Raises:
         InputError: an input is missing, or an array does not match its tensor.
     """
-    found = []
+    result = []
     for index, tensor in enumerate(model.inputs):
         key = next((k for k in (tensor.name, str(index)) if k in arrays), None)
         if key is None:
@@ -82,8 +82,8 @@ def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> B
                 hint=f"Its inputs are: {_names(model.inputs)}; "
                 f"the file has: {', '.join(arrays) or 'nothing'}.",
             )
-        found.append(fit_array(arrays[key], tensor, f"{where}: {key}"))
-    counts = {len(array) for array in found}
+        result.append(fit_array(arrays[key], tensor, f"{where}: {key}"))
+    counts = {len(array) for array in result}
     if len(counts) > 1:
         raise InputError(
             f"the inputs have different numbers of inferences: {sorted(counts)}",
@@ -93,7 +93,7 @@ def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> B
     count = counts.pop() if counts else 1
     if count == 0:
         raise InputError("the arrays hold no inference: their leading axis is 0", where=where)
-    return Batch(arrays=tuple(found), count=count)
+    return Batch(arrays=tuple(result), count=count)
 
 
 def match_reference(model: LockModel, arrays: Mapping[str, Array], count: int, where: str) -> Reference:

@@ -13,6 +13,6 @@ NOT_COMPARED = "RAN, NOT COMPARED"
 NOT_WITH_MODEL = "RAN, NOT COMPARED WITH THE MODEL"
 
 
-def combined(*found: str) -> str:
+def combined(*result: str) -> str:
     """Join the evidence of several comparisons; those that were not made are empty."""
-    return " + ".join(filter(None, found)) or NO_EVIDENCE
+    return " + ".join(filter(None, result)) or NO_EVIDENCE

@@ -93,13 +93,13 @@ def _execute(
     info = find_model(session, model)
     # The batch comes first: a model that keeps something from one inference to the next has run for nothing
     # else before. Its first inference is measured; another one, with other paint, comes after it.
-    found: list[list[Array]] = []
+    result: list[list[Array]] = []
     ticks = 0
     session.prepare(info, PATTERNS[0], until())
     for index in range(batch.count):
         session.write_inputs(info, batch.inputs(index), deadline := until())
         ticks += session.run(info, deadline=deadline).ticks
-        found.append(session.read_outputs(info, deadline))
+        result.append(session.read_outputs(info, deadline))
         if index == 0:
             first = session.stats(info, until())
         if progress is not None:
@@ -113,7 +113,7 @@ def _execute(
     return Execution(
         outputs=tuple(
             np.stack(arrays).reshape((batch.count, *t.shape))
-            for t, arrays in zip(model.outputs, zip(*found, strict=True), strict=True)
+            for t, arrays in zip(model.outputs, zip(*result, strict=True), strict=True)
         ),
         ticks=ticks,
         ticks_hz=session.info.ticks_hz,

@@ -22,8 +22,8 @@ class SizedItem:
 def kernel_sizes(lock: Lock, image: Image) -> list[SizedItem]:
     """Functions of the models and their bytes in the image."""
     names = dict.fromkeys(s for model in lock.models for s in model.kernel_symbols)
-    found = [image.find(name) for name in names]
-    return [SizedItem(name=s.name, size_bytes=s.size_bytes) for s in found if s is not None]
+    result = [image.find(name) for name in names]
+    return [SizedItem(name=s.name, size_bytes=s.size_bytes) for s in result if s is not None]
 
 
 def group_sizes(lock: Lock, image: Image) -> list[SizedItem]:

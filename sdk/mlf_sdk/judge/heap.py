@@ -34,20 +34,20 @@ class Allocator:
 
 def linked_allocators(graph: CallGraph) -> tuple[Allocator, ...]:
     """Functions of allocators in the image, by name; none: there is no heap."""
-    found = {
+    result = {
         symbol.name: symbol.address
         for symbol in graph.image.symbols
         if symbol.is_function and _ALLOCATOR.fullmatch(symbol.name)
     }
-    if not found:
+    if not result:
         return ()
     run = graph.image.find("mlf_run")
     reached, is_all = graph.reached(run.address) if run is not None else (set(), False)
     return tuple(
         Allocator(
             name=name,
-            callers=tuple(c for c in graph.callers(address) if c not in found),
+            callers=tuple(c for c in graph.callers(address) if c not in result),
             used_by_model=True if address in reached else False if is_all else None,
         )
-        for name, address in sorted(found.items())
+        for name, address in sorted(result.items())
     )

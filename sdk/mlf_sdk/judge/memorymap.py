@@ -123,22 +123,22 @@ class Contents:
         in_ram = is_copied or not section.in_file
         if in_ram and symbol.name.endswith(("_stack", "_stacks")):
             return "stack"
-        found = self._by_origin(symbol)
-        if in_ram and symbol.is_object and found == "params":
+        result = self._by_origin(symbol)
+        if in_ram and symbol.is_object and result == "params":
             return "statics"
-        return None if is_copied and section.in_file else found
+        return None if is_copied and section.in_file else result
 
     def statics(self) -> tuple[Symbol, ...]:
         """Objects in RAM that the code of models brings itself: memory that no plan knows, by address."""
         sections = {section.name: section for section in self._image.sections}
-        found = {
+        result = {
             (symbol.address, symbol.section): symbol
             for symbol in self._image.symbols
             if symbol.size_bytes
             and symbol.section in sections
             and self.kind(symbol, sections[symbol.section]) == "statics"
         }
-        return tuple(symbol for _, symbol in sorted(found.items()))
+        return tuple(symbol for _, symbol in sorted(result.items()))
 
     def _by_origin(self, symbol: Symbol) -> PartKind | None:
         """Kind of part by the source file of a symbol, else by its name."""
@@ -185,7 +185,7 @@ class Contents:
     def items(self) -> tuple[CodeItem, ...]:
         """Functions and constants that the image's file holds, largest first."""
         sections = {section.name: section for section in self._image.sections if section.in_file}
-        found: dict[tuple[int, str], CodeItem] = {}
+        result: dict[tuple[int, str], CodeItem] = {}
         for symbol in self._image.symbols:
             section = sections.get(symbol.section)
             if section is None or not symbol.size_bytes or not (symbol.is_function or symbol.is_object):
@@ -198,8 +198,8 @@ class Contents:
                 size_bytes=symbol.size_bytes,
                 is_function=symbol.is_function,
             )
-            found.setdefault((symbol.address, section.name), item)
-        return tuple(sorted(found.values(), key=lambda i: (-i.size_bytes, i.name)))
+            result.setdefault((symbol.address, section.name), item)
+        return tuple(sorted(result.values(), key=lambda i: (-i.size_bytes, i.name)))
 
     def runs(self, section: Section) -> Iterator[tuple[PartKind, int, int]]:
         """(kind, address, bytes) of stretches that fill the section exactly."""

@@ -179,12 +179,12 @@ def step_rows(costs: Costs, works: Sequence[Work]) -> tuple[StepProfile, ...]:
         works: of each row, in the same order.
     """
     total = median_low(costs.totals)
-    found = []
+    result = []
     for index, (name, work) in enumerate(zip(costs.names, works, strict=True)):
         column = [run[index] for run in costs.rows]
         cost = median_low(column)
         share = cost / total if total else 0.0
-        found.append(
+        result.append(
             StepProfile(
                 index=index,
                 name=name,
@@ -196,7 +196,7 @@ def step_rows(costs: Costs, works: Sequence[Work]) -> tuple[StepProfile, ...]:
                 cycles=costs.row_estimates[index].cycles if costs.row_estimates else None,
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def works_of(model: LockModel) -> tuple[Work, ...]:
@@ -239,8 +239,8 @@ def _work(model: LockModel, step: LockStep) -> Work:
 
 def _distinct(model: LockModel, ids: Sequence[int]) -> list[LockNode]:
     """Tensors with these ids, each storage once."""
-    found = {model.tensors[i].root: model.tensors[i] for i in ids}
-    return list(found.values())
+    result = {model.tensors[i].root: model.tensors[i] for i in ids}
+    return list(result.values())
 
 
 def _is_constant(model: LockModel, tensor: LockNode) -> bool:

@@ -87,13 +87,13 @@ def parse_size(value: int | str, where: str) -> int:
         if value < 0:
             raise InputError(f"{value} is no size", where=where, hint="Give bytes from 0 on.")
         return value
-    found = _SIZE.fullmatch(value.strip())
-    if found is None:
+    match = _SIZE.fullmatch(value.strip())
+    if match is None:
         raise InputError(
             f"'{value}' is no size", where=where, hint="Give bytes, as 65536, 64K, 64KiB or 1.5M."
         )
-    number = float(found.group(1).replace("_", "").replace(",", ""))
-    size = number * _UNITS[(found.group(2) or "").lower()]
+    number = float(match.group(1).replace("_", "").replace(",", ""))
+    size = number * _UNITS[(match.group(2) or "").lower()]
     if not size.is_integer() or not math.isfinite(size):
         raise InputError(f"'{value}' is not a whole number of bytes", where=where)
     return int(size)

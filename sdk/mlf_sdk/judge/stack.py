@@ -69,13 +69,13 @@ def call_graph(lock: Lock, code: MachineCode) -> CallGraph:
 
     steps = {}
     for model in lock.models:
-        found = {
+        result = {
             table: (symbol.address, symbol.end)
             for table in ("model", "steps", "kernels", "stream")  # a model without a table names its sequence
             if (symbol := code.image.find(f"{model.c_name}_{table}")) is not None and not symbol.is_function
         }
-        tables = [found[name] for name in ("kernels", "steps", "model") if name in found][:1]
-        steps[model.name] = [*tables, *(span for name, span in found.items() if name == "stream")]
+        tables = [result[name] for name in ("kernels", "steps", "model") if name in result][:1]
+        steps[model.name] = [*tables, *(span for name, span in result.items() if name == "stream")]
     return CallGraph(code, steps, [f"{model.c_name}_params" for model in lock.models])
 
 
@@ -107,7 +107,7 @@ def stack_bound(lock: Lock, graph: CallGraph) -> StackBound | None:
 
 def _deepest_handler(graph: CallGraph, entry: int) -> tuple[str, int]:
     vectors = graph.image.find(_VECTORS)
-    found = graph.code.pointers(vectors.address, vectors.end) if vectors else set()
-    handlers = [graph.code.functions[address] for address in found if address != entry]
+    result = graph.code.pointers(vectors.address, vectors.end) if vectors else set()
+    handlers = [graph.code.functions[address] for address in result if address != entry]
     depths = {f.name: graph.deepest(f.address).bytes for f in handlers if _FAULT not in f.names}
     return max(depths.items(), key=lambda item: (item[1], item[0]), default=("", 0))

@@ -116,14 +116,14 @@ def _costs(model: LockModel, image: Image, counts: Counts, runs: int) -> Costs:
         names.append(tuple(kernels[int(r.name[1:])] if kernels else "" for r in row))
         row = []
     expected = tuple(step.name for step in model.steps)
-    found = names[0] if kernels and names else expected
-    if len(totals) != 1 + runs or len(set(names)) != 1 or len(rows[0]) != len(found):
+    result = names[0] if kernels and names else expected
+    if len(totals) != 1 + runs or len(set(names)) != 1 or len(rows[0]) != len(result):
         raise ToolError(
             f"{len(totals)} runs and {sum(map(len, rows))} steps were counted, not {1 + runs} and "
-            f"{(1 + runs) * len(found)}",
+            f"{(1 + runs) * len(result)}",
             where=f"model {model.name}",
         )
-    return Costs(totals=tuple(totals[1:]), names=found, rows=tuple(rows[1:]))
+    return Costs(totals=tuple(totals[1:]), names=result, rows=tuple(rows[1:]))
 
 
 def _own(one: WindowCount, in_interrupts: Iterable[str]) -> int:

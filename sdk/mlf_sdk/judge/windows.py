@@ -68,7 +68,7 @@ def returns_of(image: Image, callee: int) -> tuple[int, ...]:
 
     A function that ends with a jump to it hands on the addresses that it returns to itself.
     """
-    found: dict[int, None] = {}
+    result: dict[int, None] = {}
     seen: set[int] = set()
     waiting = [callee]
     while waiting:
@@ -80,10 +80,10 @@ def returns_of(image: Image, callee: int) -> tuple[int, ...]:
             if call.target != target:
                 continue
             if call.returns:
-                found[call.after] = None
+                result[call.after] = None
             elif function != target:
                 waiting.append(function)
-    return tuple(found)
+    return tuple(result)
 
 
 def handlers(image: Image) -> frozenset[str]:
@@ -96,15 +96,15 @@ def handlers(image: Image) -> frozenset[str]:
     if table is None or code is None:
         return frozenset()
     trap = image.find(_TRAP_ENTRY)
-    found = code.pointers(table.address, table.end) - {image.entry}
-    found |= {trap.address} if trap is not None else set()
+    result = code.pointers(table.address, table.end) - {image.entry}
+    result |= {trap.address} if trap is not None else set()
     callers: dict[int, set[int]] = {}
     for function, call in _all_calls(image):
         if call.target is not None:
             callers.setdefault(call.target, set()).add(function)
-    while more := {callee for callee, by in callers.items() if by <= found} - found:
-        found |= more
-    return frozenset(f.name for f in image.functions.values() if f.address in found)
+    while more := {callee for callee, by in callers.items() if by <= result} - result:
+        result |= more
+    return frozenset(f.name for f in image.functions.values() if f.address in result)
 
 
 def _all_calls(image: Image) -> Iterator[tuple[int, Call]]:

@@ -89,20 +89,20 @@ def generate(
     """
     made, pipeline = make_request(source, request, options), Pipeline(progress)
     plan = pipeline.plan(made)
-    found: tuple[SampleOutputs, ...] = ()
+    outputs: tuple[SampleOutputs, ...] = ()
     if sample_outputs:
         from mlf_sdk.pipeline.sample import outputs_for_sample
 
-        found = outputs_for_sample(pipeline, made)
+        outputs = outputs_for_sample(pipeline, made)
     progress.say(f"generating {folder}")
-    written = write_project(plan.files(tuple(one.outputs for one in found)), Path(folder), force=force)
+    written = write_project(plan.files(tuple(one.outputs for one in outputs)), Path(folder), force=force)
     resolve_target(plan.choice).remember(Path(folder))
     return GeneratedProject(
         folder=Path(folder),
         lock=plan.lock,
         kept=written.kept,
         backups=written.backups,
-        samples=tuple(one.evidence for one in found),
+        samples=tuple(one.evidence for one in outputs),
     )
 
 

@@ -67,9 +67,9 @@ class AttendedModel:
 
     def result(self) -> Witnessed:
         """All inferences that were compared so far; of each witness the first comparison that differs."""
-        found = [self._statement(one) for one in self._attending]
+        statements = [self._statement(one) for one in self._attending]
         origin = dataclasses.replace(self._origin, why=self._origin.why or self.why)
-        judged = witnessed_of(origin, found, [self._compared.get(one.title) for one in self._attending])
+        judged = witnessed_of(origin, statements, [self._compared.get(one.title) for one in self._attending])
         return dataclasses.replace(judged, disagreement=self._disagreement)
 
     def _statement(self, one: Attendance) -> WitnessStatement:
@@ -106,9 +106,9 @@ class AttendedModel:
                 wrong.append(f"{title}: {differences_text(compared)}")
         if wrong:
             self._disagreement = self._disagreement or disagreement([one for one in said if one.outputs])
-            found = "; ".join(filter(None, [*wrong, self._disagreement]))
+            result = "; ".join(filter(None, [*wrong, self._disagreement]))
             raise MeaningError(
-                f"the outputs are not what the model file means: {found}", where=f"model {self._model.name}"
+                f"the outputs are not what the model file means: {result}", where=f"model {self._model.name}"
             )
 
     def _out_of_step(self) -> str:

@@ -123,13 +123,13 @@ def clean_cache(timeout_s: float = CLEAN_TIMEOUT_S) -> int:
 
 def cache_bytes() -> int:
     """Size in bytes of everything that the SDK keeps between runs."""
-    found = (Path(folder) / name for folder, _, names in os.walk(cache_dir()) for name in names)
-    return sum(map(_size, found))
+    result = (Path(folder) / name for folder, _, names in os.walk(cache_dir()) for name in names)
+    return sum(map(_size, result))
 
 
 def _size(path: Path) -> int:
     try:
-        found = path.lstat()
+        result = path.lstat()
     except FileNotFoundError:  # it was removed meanwhile
         return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return result.st_size if stat.S_ISREG(result.st_mode) else 0

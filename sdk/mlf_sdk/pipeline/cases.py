@@ -218,10 +218,10 @@ class _Cases:
         got = {t.name: a[np.newaxis] for t, a in zip(self.project.model.outputs, outputs, strict=True)}
         comparison = compare_outputs(got, expected, self.tolerance) if expected else None
         label = None if self.reference.labels is None else int(self.reference.labels[index])
-        found = None if label is None else class_of(outputs[0])
+        result = None if label is None else class_of(outputs[0])
         why = "" if comparison is None or comparison.ok else differences_text(comparison)
-        if self.by_class and found != label:
-            why = f"its class is {found}, not {label}"
+        if self.by_class and result != label:
+            why = f"its class is {result}, not {label}"
         witnesses = self.witnesses.judge(index, got)
         meant = f"it differs from what the model means ({witnesses})" if witnesses else ""
         why = "; ".join(text for text in (damage, why, meant) if text)
@@ -232,7 +232,7 @@ class _Cases:
             why,
             seconds=seconds,
             label=label,
-            got=found,
+            got=result,
             comparison=comparison,
         )
 

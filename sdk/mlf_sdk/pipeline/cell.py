@@ -231,10 +231,10 @@ def _filled(cell: Cell, report: RunReport) -> Cell:
     unproven = [f"{row.item}: {row.note}" for row in checked.rows if row.state == UNPROVEN]
     if checked.allocators:
         wrong.append(f"an allocator is linked: {checked.allocators[0].name}")
-    found = report.compare or report.twin
+    twin = report.compare or report.twin
     against = EXPECTED if report.compare is not None else report.twin_evidence
-    if found is not None and not found.ok:
-        wrong.append(f"outputs differ in {found.mismatches:,} elements from those of: {against}")
+    if twin is not None and not twin.ok:
+        wrong.append(f"outputs differ in {twin.mismatches:,} elements from those of: {against}")
     wrong += [f"outputs differ from what the model means: {name}" for name in report.witnessed.wrong]
     if not report.ok and not wrong:
         wrong.append("the memory measured is not the memory promised")
@@ -263,12 +263,12 @@ def _filled(cell: Cell, report: RunReport) -> Cell:
         ram_bytes=used.get(report.board.ram.name.lower()) if report.board.memories else None,
         instructions=report.instructions,
         instructions_resolution=report.instructions_resolution,
-        twin_evidence=against if found is not None else "",
+        twin_evidence=against if twin is not None else "",
         witnesses=" + ".join(result.text for result in report.witnessed.compared),
-        against="" if found is None else _AGAINST.get(against, against),
+        against="" if twin is None else _AGAINST.get(against, against),
         integers=all(array.dtype.kind in "iub" for array in report.outputs.values()),
-        differing=None if found is None else found.mismatches,
-        max_difference=None if found is None else found.max_abs,
+        differing=None if twin is None else twin.mismatches,
+        max_difference=None if twin is None else twin.max_abs,
         accuracy=report.accuracy,
         time_s=report.seconds,
         chip=report.chip.chip if report.chip is not None else "",

@@ -179,12 +179,12 @@ class _Comparer:
         self, got: Mapping[str, Array], expected: Mapping[str, Array], count: int
     ) -> int | None:
         for index in range(count):
-            found = compare_outputs(
+            result = compare_outputs(
                 {name: array[index : index + 1] for name, array in got.items()},
                 {name: array[index : index + 1] for name, array in expected.items()},
                 self.tolerance,
             )
-            if not found.ok:
+            if not result.ok:
                 return index
         return None
 
@@ -252,5 +252,5 @@ class _Comparer:
             timeout_s = place.request.timeout_s
             rows = [target.infer_one(batch, index, timeout_s) for index in range(batch.count)]
         return {
-            t.name: np.stack(found) for t, found in zip(model.outputs, zip(*rows, strict=True), strict=True)
+            t.name: np.stack(result) for t, result in zip(model.outputs, zip(*rows, strict=True), strict=True)
         }

@@ -84,8 +84,10 @@ def other_image(device: DeviceInfo, elf: Path) -> str:
     built = _build_id(elf)
     if built and device.build_id == built:
         return ""
-    told = f"build id {device.build_id}" if device.build_id else "it reports no build id"
-    return f"the board runs another image: {told}; the one that was built here has {built or 'none'} ({elf})"
+    reported = f"build id {device.build_id}" if device.build_id else "it reports no build id"
+    return (
+        f"the board runs another image: {reported}; the one that was built here has {built or 'none'} ({elf})"
+    )
 
 
 def check_holds_image(target: Target) -> None:

@@ -22,22 +22,22 @@ def estimator_for(board: Board, image: Image, wait_states: int) -> Estimator | N
 
 def estimate_of(costs: Costs, works: Sequence[Work], board: Board, wait_states: int) -> CycleEstimate | None:
     """Estimate of one inference; None where nothing was estimated."""
-    timings, found = timings_of(board.cpu), costs.estimate
-    if found is None or timings is None:
+    timings, result = timings_of(board.cpu), costs.estimate
+    if result is None or timings is None:
         return None
     constants = wait_states * sum(map(_constant_words, works))
     return CycleEstimate(
-        cycles=found.cycles + constants,
-        waits=found.waits + constants,
+        cycles=result.cycles + constants,
+        waits=result.waits + constants,
         core=board.cpu.partition("+")[0],
         kind=timings.kind,
         source=timings.source,
         assumes=timings.assumes,
         wait_states=wait_states,
-        instructions=dict(found.instructions),
-        taken=found.taken,
-        undecided=found.undecided,
-        unknown=found.unknown,
+        instructions=dict(result.instructions),
+        taken=result.taken,
+        undecided=result.undecided,
+        unknown=result.unknown,
     )
 
 

@@ -95,8 +95,8 @@ def stated(flag: str, metavar: str, help: str, *, exists: bool = False) -> Any: 
 
 def option_of(field: dataclasses.Field[Any]) -> Option:
     """Declaration of a field that `option` made."""
-    found: Option = field.metadata[_OPTION]
-    return found
+    result: Option = field.metadata[_OPTION]
+    return result
 
 
 def path_fields(of: type, *, files: bool = False) -> frozenset[str]:

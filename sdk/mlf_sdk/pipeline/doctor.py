@@ -75,9 +75,9 @@ def examine_request(request: Request, pipeline: Pipeline) -> ArchiveExamination:
         board = stages.board_of(request)
     options = stages.project_options(request)
     compiler = source_compiler(board or find_board(DEFAULT_BOARD), options)
-    found = examine(Path(request.source[0]), request.module, stated_in(request), compiler)
-    model = with_sources(found.model, [Path(path) for path in request.more_sources])
-    findings = found.findings
+    result = examine(Path(request.source[0]), request.module, stated_in(request), compiler)
+    model = with_sources(result.model, [Path(path) for path in request.more_sources])
+    findings = result.findings
     if board is not None:
         findings += board_findings(model, board)
         if not any(o.blocks for o in findings) and not model.external_headers:

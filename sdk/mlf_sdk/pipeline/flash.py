@@ -175,37 +175,37 @@ def _hello(console: str | None, request: Request, board: Board, deadline: Deadli
             time.sleep(_REOPEN_S)
 
 
-def _not_the_image(found: Verification, row: RunnerRow, unproven_ok: bool) -> str:
+def _not_the_image(verification: Verification, row: RunnerRow, unproven_ok: bool) -> str:
     """Return the reason why the board's answer does not prove that it runs the image; empty if it does.
 
     Raises:
         FlashNotProvenError: the board runs something else.
     """
     claim = f"{row.name} claims success, but "
-    device, expected = found.device, found.expected
-    if not found.models_ok:
+    device, expected = verification.device, verification.expected
+    if not verification.models_ok:
         held = [f"{m.name} ({m.archive_sha256[:12]})" for m in device.models]
         wanted = [f"{m.name} ({m.archive_sha256[:12]})" for m in expected.models]
         raise FlashNotProvenError(
             f"{claim}the board runs something else: it holds {', '.join(held) or 'no model'}; "
             f"the project has {', '.join(wanted) or 'no model'}",
-            where=found.port,
+            where=verification.port,
             hint="Was the project built after it was generated? Is this the board that was flashed? "
             "Does the board have to be reset?",
         )
-    if found.build_ok:
+    if verification.build_ok:
         return ""
     if not device.build_id:
         if unproven_ok:
             return "it holds the models, but reports no build id"
         raise FlashNotProvenError(
             f"{claim}the board reports no build id",
-            where=found.port,
+            where=verification.port,
             hint="Its src/main.c is yours: does its mlf_rpc_config_t have .build_id = build_id?",
         )
     raise FlashNotProvenError(
         f"{claim}the board runs another image of the same models: build id {device.build_id}; "
         f"the image has {expected.build_id}",
-        where=found.port,
+        where=verification.port,
         hint="Is this the board that was flashed? Does the board have to be reset?",
     )

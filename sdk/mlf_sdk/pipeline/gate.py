@@ -54,14 +54,14 @@ def gate(project: TargetProject, report: CheckReport, own: GateOptions) -> GateR
     image = read_image(project.target.image(project.folder))
     sizes = measure_sizes(project.lock, image, report)
     now = make_baseline(project.lock, sizes)
-    found = GateReport(
+    gate_report = GateReport(
         sizes=sizes,
         budget=check_budget(limits, sizes, report),
         changes=None if before is None else find_changes(before, now, limit),
     )
     if own.save_baseline is not None:
         save_baseline(Path(own.save_baseline), now)
-    return found
+    return gate_report
 
 
 def _limits(folder: Path, own: GateOptions) -> tuple[Limit, ...]:

@@ -32,12 +32,12 @@ def load(request: Request) -> tuple[Model, ...]:
     refuse_compiler_options(request)
     sources = tuple(Path(path) for path in request.more_sources)
     models = (frontends.load(Path(source), request.module, stated_in(request)) for source in request.source)
-    found = tuple(with_quantisation(model, request.quantisation) for model in models)
+    result = tuple(with_quantisation(model, request.quantisation) for model in models)
     if not sources:
-        return found
+        return result
     from mlf_sdk.frontends.sources import with_sources  # the scanner of C takes time to load
 
-    return tuple(with_sources(model, sources) for model in found)
+    return tuple(with_sources(model, sources) for model in result)
 
 
 def stated_in(request: Request) -> Stated:
@@ -72,10 +72,10 @@ def _bytes_of(size: str | None) -> int:
         return 0
     from mlf_sdk.judge.sizes import parse_size
 
-    found = parse_size(size, "--max-arena")
-    if not found:
+    result = parse_size(size, "--max-arena")
+    if not result:
         raise InputError("an arena has at least one byte", where="--max-arena")
-    return found
+    return result
 
 
 def without_rows(request: Request) -> Request:
@@ -120,13 +120,13 @@ def analyse_for(models: Iterable[Model], board: Board, options: ProjectOptions) 
     Raises:
         ArchiveError: a model can't be planned: all reasons at once.
     """
-    found = tuple(models)
-    if all(model.is_analysed for model in found):
-        return found
+    result = tuple(models)
+    if all(model.is_analysed for model in result):
+        return result
     from mlf_sdk.frontends.analysis import analyse  # the reader of C takes time to load
 
     compiler = source_compiler(board, options)
-    return tuple(analyse(model, compiler, as_compiled=options.as_compiled) for model in found)
+    return tuple(analyse(model, compiler, as_compiled=options.as_compiled) for model in result)
 
 
 def load_analysed(request: Request) -> tuple[Model, ...]:

@@ -79,7 +79,7 @@ class OpenTarget:
         results = [self.infer_one(batch, index, timeout_s) for index in range(batch.count)]
         if all(array.shape == self._tensor(key).shape for key, array in arrays.items()):
             return results[0]
-        return [np.stack(found) for found in zip(*results, strict=True)]
+        return [np.stack(result) for result in zip(*results, strict=True)]
 
     def infer_one(self, batch: Batch, index: int, timeout_s: float | None = None) -> list[Array]:
         """Run one inference of a batch, in ``timeout_s`` seconds with its transfers.

@@ -47,11 +47,11 @@ def _options(path: Path, model: LockModel) -> dict[str, Any]:
     request = Request(source=(str(path),))
     if not loading.compiled_sources(request):
         return {}
-    found = dataclasses.asdict(CompileOptions.from_texts(model.compile_options))
-    del found["tuned"]
+    result = dataclasses.asdict(CompileOptions.from_texts(model.compile_options))
+    del result["tuned"]
     for field, option in (("shapes", "shape"), ("custom", "custom")):
-        found[option] = tuple(filter(None, found.pop(field).split(";")))
-    return found
+        result[option] = tuple(filter(None, result.pop(field).split(";")))
+    return result
 
 
 def _archive_of(request: Request, folder: Path, lock: Lock, model: LockModel) -> tuple[Path, str | None]:

@@ -88,8 +88,8 @@ class Pipeline:
         key = stage, request.up_to(stage)
         if key not in self._kept:
             self._kept[key] = make()
-        found: _Result = self._kept[key]
-        return found
+        result: _Result = self._kept[key]
+        return result
 
     # ---- stages ----
 
@@ -130,8 +130,8 @@ class Pipeline:
                 is_given=False,
             )
 
-        found = self._once(Stage.RENDER, request, make)
-        return dataclasses.replace(found, choice=stages.target_choice(request))
+        result = self._once(Stage.RENDER, request, make)
+        return dataclasses.replace(result, choice=stages.target_choice(request))
 
     def build(self, request: Request) -> BuiltProject:
         """The project's linked image (stage build)."""
@@ -259,8 +259,8 @@ class Pipeline:
         Raises:
             TargetError: the twin faulted, or wrote outside of a buffer.
         """
-        found, why = self.host_twin(request)
-        return (found, "") if found is not None else self._board_twin(request, why)
+        result, why = self.host_twin(request)
+        return (result, "") if result is not None else self._board_twin(request, why)
 
     def host_twin(self, request: Request) -> tuple[Twin | None, str]:
         """Run the twin on this machine; returns and raises as `twin`."""

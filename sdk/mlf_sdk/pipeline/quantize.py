@@ -207,9 +207,9 @@ def _samples(graph: Graph, path: Path, arrays: Mapping[str, Array], where: str) 
         if value.name not in arrays:
             faults.add(f"input '{value.name}'", f"no array; there are {', '.join(arrays) or 'none'}")
             continue
-        found = _fitted(value, arrays[value.name], faults)
-        if found is not None:
-            fitted[value.name] = found.astype(types[value.name])
+        result = _fitted(value, arrays[value.name], faults)
+        if result is not None:
+            fitted[value.name] = result.astype(types[value.name])
     faults.raise_if_any()
     counts = {name: len(array) for name, array in fitted.items()}
     if len(set(counts.values())) > 1:
@@ -228,16 +228,16 @@ def _fitted(value: Value, array: Array, faults: FaultCollector) -> Array | None:
     )
     place = f"input '{value.name}'"
     try:
-        found = fit_array(array, tensor, place)
+        result = fit_array(array, tensor, place)
     except InputError as error:
         faults.add(place, error.what)
         return None
-    if not len(found):
+    if not len(result):
         faults.add(place, "no samples: its leading axis is 0")
-    elif found.dtype.kind == "f" and not np.isfinite(found).all():
-        bad = int((~np.isfinite(found)).reshape(len(found), -1).any(axis=1).argmax())
+    elif result.dtype.kind == "f" and not np.isfinite(result).all():
+        bad = int((~np.isfinite(result)).reshape(len(result), -1).any(axis=1).argmax())
         faults.add(place, f"sample {bad} has values that are not finite")
-    return found
+    return result
 
 
 def _labels(graph: Graph, array: Array | None, count: int, faults: FaultCollector) -> tuple[int, ...]:
@@ -280,11 +280,11 @@ def _share(hits: list[bool]) -> float | None:
 
 def _real_operators(graph: Graph) -> tuple[str, ...]:
     """Kinds of operators that read real numbers of a run and write real numbers."""
-    found = []
+    result = []
     for operator in graph.operators:
         reads = [v for v in graph.read(operator) if v.data is None]
         if any(v.dtype == FLOAT32 for v in reads) and any(
             v.dtype == FLOAT32 for v in graph.written(operator)
         ):
-            found.append(operator.kind)
-    return tuple(found)
+            result.append(operator.kind)
+    return tuple(result)

@@ -47,7 +47,7 @@ def outputs_for_sample(pipeline: Pipeline, request: Request) -> tuple[SampleOutp
         raise InputError(
             f"the {request.app} application has no sample", where=_FLAG, hint="Add --app standalone."
         )
-    found = []
+    result = []
     for source in request.source:
         run = request.replace(source=(source,), app="rpc", inputs=None, expect=None)
         twin, why = pipeline.host_twin(run)
@@ -56,8 +56,8 @@ def outputs_for_sample(pipeline: Pipeline, request: Request) -> tuple[SampleOutp
             raise InputError(f"the outputs of {source} are not known. {why}", where=_FLAG, hint=hint)
         tolerance = execution.tolerance_of(request)
         outputs = tuple(_expected(output, tolerance) for output in twin.outputs.values())
-        found.append(SampleOutputs(outputs=outputs, evidence=_evidence(pipeline, run, twin)))
-    return tuple(found)
+        result.append(SampleOutputs(outputs=outputs, evidence=_evidence(pipeline, run, twin)))
+    return tuple(result)
 
 
 def _evidence(pipeline: Pipeline, request: Request, twin: Twin) -> str:
@@ -70,18 +70,18 @@ def _evidence(pipeline: Pipeline, request: Request, twin: Twin) -> str:
     project = pipeline.project(request)
     origin = origin_of(request, project)
     pipeline.progress.say("asking the model's witnesses")
-    found = witnessed(
+    result = witnessed(
         origin, statements_of(request, origin, project.model, pipeline.batch(request)), twin.outputs
     )
     name = project.model.name
-    if found.wrong:
+    if result.wrong:
         raise CheckError(
-            f"the outputs for its sample differ from what the model means ({', '.join(found.wrong)})",
+            f"the outputs for its sample differ from what the model means ({', '.join(result.wrong)})",
             where=f"model {name}",
             hint=f"mlf-sdk run {request.source[0]} names the first layer that differs. Report this model.",
         )
-    lack = f"; no witness of the model's file: {found.lack}" if found.is_lacking else ""
-    return f"{name}: {combined(found.evidence, twin.evidence)}{lack}"
+    lack = f"; no witness of the model's file: {result.lack}" if result.is_lacking else ""
+    return f"{name}: {combined(result.evidence, twin.evidence)}{lack}"
 
 
 def _expected(output: Array, tolerance: Tolerance) -> SampleOutput:

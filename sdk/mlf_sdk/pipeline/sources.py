@@ -54,32 +54,32 @@ def kernel_sources(folder: Path, model: LockModel) -> dict[str, KernelSource]:
         in objects and libraries is not there.
     """
     wanted = {name for step in model.steps for name in (step.symbol, step.name)}
-    found: dict[str, KernelSource] = {}
+    result: dict[str, KernelSource] = {}
     for path in sorted((folder / "model" / model.c_name).rglob("*")):
         if path.suffix not in _SUFFIXES or not path.is_file():
             continue
         functions = _functions(path.read_text(encoding="utf-8", errors="replace"))
         place = path.relative_to(folder).as_posix()
-        rest = sorted(wanted & functions.keys() - found.keys())
+        rest = sorted(wanted & functions.keys() - result.keys())
         while rest:
             name = rest.pop()
             function = functions[name]
             calls = sorted({*_NAME.findall(function.text)} & functions.keys() - {name})
-            found[name] = KernelSource(
+            result[name] = KernelSource(
                 path=place,
                 line=function.line,
                 text=function.text[:LONGEST],
                 is_cut=len(function.text) > LONGEST,
                 calls=tuple(calls),
             )
-            rest += [one for one in calls if one not in found and one not in rest]
-    return found
+            rest += [one for one in calls if one not in result and one not in rest]
+    return result
 
 
 def _functions(text: str) -> dict[str, _Function]:
     """Functions of a C file whose heads and last braces begin their lines, with the comment before each."""
     lines = text.splitlines()
-    found: dict[str, _Function] = {}
+    result: dict[str, _Function] = {}
     number = 0
     while number < len(lines):
         head = _HEAD.match(lines[number])
@@ -90,9 +90,9 @@ def _functions(text: str) -> dict[str, _Function]:
         end = next((n for n in range(opening, len(lines)) if lines[n].startswith("}")), len(lines) - 1)
         start = _comment_start(lines, number)
         body = "\n".join(line.rstrip() for line in lines[start : end + 1])
-        found.setdefault(head[1], _Function(line=number + 1, text=body))
+        result.setdefault(head[1], _Function(line=number + 1, text=body))
         number = end + 1
-    return found
+    return result
 
 
 def _opening(lines: list[str], number: int) -> int | None:

@@ -50,10 +50,10 @@ class FaultWatch:
         """The explanation of the faults that this piece completes; empty: there are none."""
         new = text.encode()
         self._recent = (self._recent + new)[-(_LONGEST_REPORT + len(new)) :]
-        found = find_faults(self._recent)
-        if found:
-            self._recent = self._recent[found[-1][0] :]
-        return "".join(fault_text(self._firmware.explain(fault)) + "\n" for _, fault in found)
+        faults = find_faults(self._recent)
+        if faults:
+            self._recent = self._recent[faults[-1][0] :]
+        return "".join(fault_text(self._firmware.explain(fault)) + "\n" for _, fault in faults)
 
 
 def find_faults(console: bytes) -> list[tuple[int, FaultReport]]:
@@ -61,7 +61,7 @@ def find_faults(console: bytes) -> list[tuple[int, FaultReport]]:
 
     Those of the SDK's fault handler, and of Zephyr's own where an application has not got that.
     """
-    return sorted([*locate_faults(console), *locate_dumps(console)], key=lambda found: found[0])
+    return sorted([*locate_faults(console), *locate_dumps(console)], key=lambda result: result[0])
 
 
 def find_firmware(path: Source) -> BuiltFirmware:

@@ -135,7 +135,7 @@ class BoardTuner:
         from mlf_sdk.compiler.tuning import Counted
 
         keys = [self._key(graph, task) for task in tasks]
-        costs = {key: found for key in keys if (found := self._read(key)) is not None}
+        costs = {key: cost for key in keys if (cost := self._read(key)) is not None}
         missing = {key: q for key, q in zip(keys, tasks, strict=True) if key not in costs}
         for batch in self._batches(graph, missing):
             layers, count = len(batch), sum(len(missing[key][1]) for key in batch)
@@ -143,11 +143,11 @@ class BoardTuner:
             costs |= self._measure(graph, {key: missing[key] for key in batch})
         answers: list[tuple[Counted, ...]] = []
         for key, (_, kernels) in zip(keys, tasks, strict=True):
-            found = costs.get(key)
-            if found is None:  # the board can't hold its kernels
+            cost = costs.get(key)
+            if cost is None:  # the board can't hold its kernels
                 answers.append((Counted(kernel=kernels[0]),))
                 continue
-            right = [Counted(kernel=k, cost=c) for k, c in zip(kernels, found, strict=True) if c is not None]
+            right = [Counted(kernel=k, cost=c) for k, c in zip(kernels, cost, strict=True) if c is not None]
             answers.append(tuple(sorted(right, key=lambda one: one.cost or 0)))
         return answers
 
@@ -168,10 +168,10 @@ class BoardTuner:
 
     def _read(self, key: str) -> list[int | None] | None:
         try:
-            found = json.loads((self._kept / f"{key}.json").read_text(encoding="ascii"))
+            result = json.loads((self._kept / f"{key}.json").read_text(encoding="ascii"))
         except (OSError, ValueError):
             return None
-        return found if isinstance(found, list) else None
+        return result if isinstance(result, list) else None
 
     def _batches(self, graph: Graph, missing: dict[str, TuningTask]) -> Iterator[list[str]]:
         """Layers that fit on the board together; those that don't fit alone are left out."""
@@ -203,10 +203,10 @@ class BoardTuner:
         with tempfile.TemporaryDirectory(prefix="mlf-tune-") as folder:
             path = Path(folder) / "kernels.tar"
             path.write_bytes(trial.archive())
-            found, outputs = self._run(self._request.replace(source=(str(path),)))
+            result, outputs = self._run(self._request.replace(source=(str(path),)))
         costs = {
             step.layer.number: step.cycles if self.estimates else step.cost
-            for step in found.steps
+            for step in result.steps
             if step.layer is not None
         }
         right = trial.right(outputs)
@@ -237,8 +237,8 @@ class BoardTuner:
         pipeline = Pipeline()
         if request.port is not None:
             self._flash(request)
-        found = profile_request(request, ProfileOptions(), pipeline)
-        return found, pipeline.execute(request.replace(trace=False)).outputs
+        result = profile_request(request, ProfileOptions(), pipeline)
+        return result, pipeline.execute(request.replace(trace=False)).outputs
 
     def _flash(self, request: Request) -> None:
         """Build the image and flash it to the board on the port."""

@@ -75,9 +75,9 @@ class Trial:
         writes = graph.written(operator)
         wanted: list[int] = []
         if not any(v.dtype.kind == "f" for v in writes):
-            found = evaluate(graph, operator, [self._values[i].constant for i in reads], [])
+            result = evaluate(graph, operator, [self._values[i].constant for i in reads], [])
             wanted = [
-                self._add(v, a.astype(v.dtype).reshape(v.shape)) for v, a in zip(writes, found, strict=True)
+                self._add(v, a.astype(v.dtype).reshape(v.shape)) for v, a in zip(writes, result, strict=True)
             ]
         for kernel in kernels:
             written = [self._add(v) for v in writes]
@@ -134,8 +134,8 @@ class Trial:
 
     def right(self, outputs: Sequence[Array]) -> list[bool]:
         """Return for each step whether all that it wrote is right, from the outputs of the model."""
-        found = [True] * self._steps
+        result = [True] * self._steps
         for owner, output in zip(self._owners, outputs, strict=True):
             if owner >= 0:
-                found[owner] = found[owner] and bool(np.all(output))
-        return found
+                result[owner] = result[owner] and bool(np.all(output))
+        return result

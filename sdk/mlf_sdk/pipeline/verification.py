@@ -87,13 +87,13 @@ class Verification:
 def compare_device(port: str, device: DeviceInfo, expected: Expected) -> Verification:
     """Compare the models that a device reports with the expected ones."""
     left = list(device.models)
-    found: list[ModelInfo | None] = []
+    result: list[ModelInfo | None] = []
     for wanted in expected.models:
         model = next((m for m in left if m.archive_sha256 == wanted.archive_sha256), None)
         if model is not None:
             left.remove(model)
-        found.append(model)
-    return Verification(port=port, device=device, expected=expected, found=tuple(found))
+        result.append(model)
+    return Verification(port=port, device=device, expected=expected, found=tuple(result))
 
 
 def verify(
@@ -144,18 +144,18 @@ def expected_of_firmware(elf: Path) -> Expected:
     Raises:
         InputError: it is no firmware of the SDK.
     """
-    found = inspect_firmware(elf)
+    result = inspect_firmware(elf)
     models = tuple(
         ExpectedModel(name=model.name, archive_sha256=model.archive_sha256)
-        for said in found.firmware.provenances
+        for said in result.firmware.provenances
         for model in said.models
     )
     return Expected(
         models=models,
         whole=True,
-        sdk_version=found.provenance.sdk,
-        build_id=found.build_id or None,
-        no_build_id="" if found.build_id else "the image has no build id",
+        sdk_version=result.provenance.sdk,
+        build_id=result.build_id or None,
+        no_build_id="" if result.build_id else "the image has no build id",
     )
 
 

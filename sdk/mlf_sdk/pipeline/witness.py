@@ -66,9 +66,9 @@ def origin_of(request: Request, project: TargetProject, flag: str = "--model") -
     A board on a port may have run the model before: where it keeps states, outputs that differ from those of
     a fresh start prove nothing.
     """
-    found = _origin_of(request, project, flag)
-    is_apart = project.target.attached and found.keeps_states
-    return dataclasses.replace(found, out_of_step=RESET) if is_apart else found
+    result = _origin_of(request, project, flag)
+    is_apart = project.target.attached and result.keeps_states
+    return dataclasses.replace(result, out_of_step=RESET) if is_apart else result
 
 
 def _origin_of(request: Request, project: TargetProject, flag: str) -> Origin:
@@ -95,9 +95,9 @@ def _origin_of(request: Request, project: TargetProject, flag: str) -> Origin:
         return Origin(needed=True, file=_model_file(request, path, model))
     if not needed or model.made_from is None:
         return Origin(needed=needed, why="it does not say which file it was made from" if needed else "")
-    found = file_beside(request.source[0], model.made_from)
-    if found is not None:
-        return Origin(needed=True, file=_model_file(request, found, model))
+    result = file_beside(request.source[0], model.made_from)
+    if result is not None:
+        return Origin(needed=True, file=_model_file(request, result, model))
     name = Path(model.made_from.name).name
     return Origin(needed=True, why=f"{flag} FILE names the file that it was made from ({name})")
 
@@ -138,11 +138,11 @@ def _check_same(path: Path, model: LockModel, source: str, flag: str) -> None:
             where=flag,
             hint=f"Give the model itself as the source, or leave {flag} out.",
         )
-    found = compiling_frontend(path).digest(path)
-    if found.sha256 != model.made_from.sha256:
+    result = compiling_frontend(path).digest(path)
+    if result.sha256 != model.made_from.sha256:
         raise InputError(
             f"{source} was made from another file: {model.made_from.name} with SHA-256 "
-            f"{model.made_from.sha256[:16]}..., not {found.sha256[:16]}...",
+            f"{model.made_from.sha256[:16]}..., not {result.sha256[:16]}...",
             where=f"{flag} {path}",
             hint="Give the file that it was compiled from, or compile this one.",
         )
@@ -165,9 +165,11 @@ def hearing_of(request: Request, model: LockModel) -> Hearing:
     )
 
 
-def witnessed(origin: Origin, found: Sequence[WitnessStatement], outputs: Mapping[str, Array]) -> Witnessed:
+def witnessed(
+    origin: Origin, statements: Sequence[WitnessStatement], outputs: Mapping[str, Array]
+) -> Witnessed:
     """Compare outputs, each (inferences, *shape), with what witnesses say."""
-    return witnessed_of(origin, found, [one.compare(outputs) for one in found])
+    return witnessed_of(origin, statements, [one.compare(outputs) for one in statements])
 
 
 class WitnessedCases:
@@ -175,12 +177,12 @@ class WitnessedCases:
 
     Args:
         origin: the model file.
-        found: statements about all inferences.
+        statements: statements about all inferences.
     """
 
-    def __init__(self, origin: Origin, found: Sequence[WitnessStatement]) -> None:
-        self._origin, self._found = origin, found
-        self._differences: list[list[OutputDifference]] = [[] for _ in found]
+    def __init__(self, origin: Origin, statements: Sequence[WitnessStatement]) -> None:
+        self._origin, self._found = origin, statements
+        self._differences: list[list[OutputDifference]] = [[] for _ in statements]
 
     def judge(self, index: int, got: Mapping[str, Array]) -> str:
         """Compare the outputs of an inference, each (1, *shape); names of witnesses that they differ from."""
@@ -223,9 +225,9 @@ def first_wrong_step(
     return first_difference(reference, observer, model, execution.tolerance_of(request))
 
 
-def first_wrong_inference(found: Sequence[WitnessStatement], outputs: Mapping[str, Array]) -> int | None:
+def first_wrong_inference(result: Sequence[WitnessStatement], outputs: Mapping[str, Array]) -> int | None:
     """Index of the first inference that differs from the reference; None: none does."""
-    for one in found:
+    for one in result:
         if one.witness != REFERENCE:
             continue
         for index in range(one.inferences):
@@ -237,20 +239,20 @@ def first_wrong_inference(found: Sequence[WitnessStatement], outputs: Mapping[st
 
 
 def witnessed_of(
-    origin: Origin, found: Sequence[WitnessStatement], compared: Sequence[Comparison | None]
+    origin: Origin, outcome: Sequence[WitnessStatement], compared: Sequence[Comparison | None]
 ) -> Witnessed:
     """Join statements of witnesses and the comparisons with them.
 
     Of a target that may be out of step only outputs that agree are a comparison.
     """
     if origin.out_of_step and not all(comparison is None or comparison.ok for comparison in compared):
-        found = [dataclasses.replace(one, outputs={}, why=one.why or origin.out_of_step) for one in found]
-        compared = [None] * len(found)
+        outcome = [dataclasses.replace(one, outputs={}, why=one.why or origin.out_of_step) for one in outcome]
+        compared = [None] * len(outcome)
     results = tuple(
         WitnessResult(witness=one.witness, text=one.text, comparison=comparison, why=one.why)
-        for one, comparison in zip(found, compared, strict=True)
+        for one, comparison in zip(outcome, compared, strict=True)
     )
-    speaking = [one for one in found if one.outputs]
+    speaking = [one for one in outcome if one.outputs]
     left = [one.uncovered for one in speaking]
     is_wrong = any(result.comparison and not result.comparison.ok for result in results)
     return Witnessed(
@@ -263,15 +265,17 @@ def witnessed_of(
     )
 
 
-def disagreement(found: Sequence[WitnessStatement]) -> str:
+def disagreement(difference: Sequence[WitnessStatement]) -> str:
     """Pairs of witnesses that contradict each other."""
     said = []
-    for one, other in combinations(found, 2):
+    for one, other in combinations(difference, 2):
         count = min(one.inferences, other.inferences)
         names = [name for name in one.outputs if name in other.outputs]
         mine, theirs = _part(one, names, count), _part(other, names, count)
         differences = [mine.compare(theirs.outputs), theirs.compare(mine.outputs)]
-        if all(found is not None and not found.ok for found in differences):  # by the looser tolerance
+        if all(
+            difference is not None and not difference.ok for difference in differences
+        ):  # by the looser tolerance
             said.append(f"{one.witness} and {other.witness} contradict each other")
     return "; ".join(said)
 

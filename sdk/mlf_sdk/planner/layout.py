@@ -239,15 +239,15 @@ def _plan_overlaps(model: Model, step: Step, planned: set[int]) -> tuple[PlanOve
     distances: dict[tuple[int, int], list[int | None]] = {}
     for position, x in enumerate(step.inputs if allowed else ()):
         for number, y in enumerate(step.outputs):
-            found = allowed.get((position, number))
-            if found is not None:
-                found = max(0, found + model.offset_in_root(y) - model.offset_in_root(x))
-            distances.setdefault((model.root(x).id, model.root(y).id), []).append(found)
+            entry = allowed.get((position, number))
+            if entry is not None:
+                entry = max(0, entry + model.offset_in_root(y) - model.offset_in_root(x))
+            distances.setdefault((model.root(x).id, model.root(y).id), []).append(entry)
     read, written = ({model.root(i).id: i for i in reversed(ids)} for ids in (step.inputs, step.outputs))
     return tuple(
-        PlanOverlap(input=read[x], output=written[y], distance_bytes=max(d for d in found if d is not None))
-        for (x, y), found in distances.items()
-        if x != y and {x, y} <= planned and None not in found
+        PlanOverlap(input=read[x], output=written[y], distance_bytes=max(d for d in entry if d is not None))
+        for (x, y), entry in distances.items()
+        if x != y and {x, y} <= planned and None not in entry
     )
 
 

@@ -38,8 +38,8 @@ def find_order(graph: StorageGraph, bound: int) -> tuple[int, ...] | None:
     floor = space.peak_lower_bound()
     if floor >= bound:
         return None
-    found, path = _search_exact(space, floor, bound)
-    if not found:
+    result, path = _search_exact(space, floor, bound)
+    if not result:
         path = _search_beam(space, floor, bound)
     return tuple(_unwind(path)) if path else None
 

@@ -37,13 +37,13 @@ def storage_overlaps(
     if not step.overlaps:
         return ()
     written = {storage_of[access.tensor] for access in step.writes}
-    found: dict[tuple[int, int], int] = {}
+    result: dict[tuple[int, int], int] = {}
     for overlap in step.overlaps:
         pair = storage_of[overlap.input], storage_of[overlap.output]
-        found[pair] = max(found.get(pair, 0), -(-overlap.distance_bytes // alignment) * alignment)
+        result[pair] = max(result.get(pair, 0), -(-overlap.distance_bytes // alignment) * alignment)
     return tuple(
         Overlay(input=x, output=y, distance=distance)
-        for (x, y), distance in sorted(found.items())
+        for (x, y), distance in sorted(result.items())
         if x not in written and sizes[x] and distance < sizes[y]
     )
 

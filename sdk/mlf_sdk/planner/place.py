@@ -130,11 +130,11 @@ def _settle(search: PlacementSearch, best: _Best, orders: list[list[int]], share
 
     for order in orders:
         try:
-            found = search.find_within(best.target, order, share)
+            result = search.find_within(best.target, order, share)
         except BudgetExceeded:
             continue
-        if found is not None:
-            best.offer(found)
+        if result is not None:
+            best.offer(result)
         return True
     return False
 
@@ -144,8 +144,8 @@ def _lower(search: PlacementSearch, best: _Best, order: list[int], share: int) -
     from mlf_sdk.planner.search import BudgetExceeded
 
     try:
-        while (found := search.find_within(best.height - 1, order, share)) is not None:
-            best.offer(found)
+        while (result := search.find_within(best.height - 1, order, share)) is not None:
+            best.offer(result)
     except BudgetExceeded:
         return False
     return True

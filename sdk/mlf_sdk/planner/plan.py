@@ -209,11 +209,11 @@ def _by_time(buffer: PlacedBuffer) -> tuple[int, int, int, str, str]:
 
 def _by_step(offsets: Mapping[_Key, int]) -> dict[int, dict[int, int]]:
     """Offsets of workspaces by step and slot, out of those of all buffers."""
-    found: dict[int, dict[int, int]] = {}
+    result: dict[int, dict[int, int]] = {}
     for key, offset in offsets.items():
         if isinstance(key, tuple):
-            found.setdefault(key[0], {})[key[1]] = offset
-    return found
+            result.setdefault(key[0], {})[key[1]] = offset
+    return result
 
 
 def _offset_of(plan: MemoryPlan, buffer: Buffer) -> int:

@@ -71,9 +71,9 @@ class PlacementSearch:
         self._rank = [0] * count
         for rank, shape in enumerate(order):
             self._rank[shape] = rank
-        found = self._descend(list(order), 0, -1)
+        result = self._descend(list(order), 0, -1)
         self._budget += self._end
-        return list(self._low) if found else None
+        return list(self._low) if result else None
 
     def _descend(self, waiting: list[int], level: int, last_rank: int) -> bool:
         """Place all waiting shapes at ``level`` or above; those at ``level`` in order of rank."""

@@ -91,20 +91,20 @@ def build_shapes(buffers: Sequence[Buffer], alignment: int, over: Sequence[Overl
 def maximal_live_sets(shapes: Shapes) -> list[list[int]]:
     """Sets of shapes live at one time that no other such set contains, in order of time."""
     live: list[int] = []
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     grown = False
     for shape in sorted(range(len(shapes.units)), key=lambda shape: shapes.first[shape]):
         now = shapes.first[shape]
         alive = [other for other in live if shapes.last[other] >= now]
         if grown and len(alive) < len(live):
-            found.append(live)
+            result.append(live)
         live = [*alive, shape]
         grown = True
-    return [*found, live] if live else found
+    return [*result, live] if live else result
 
 
 def _conflicts(first: Sequence[int], last: Sequence[int]) -> tuple[tuple[int, ...], ...] | None:
-    found: list[list[int]] = [[] for _ in first]
+    result: list[list[int]] = [[] for _ in first]
     live: list[int] = []
     pairs = 0
     for shape in sorted(range(len(first)), key=lambda shape: first[shape]):
@@ -113,7 +113,7 @@ def _conflicts(first: Sequence[int], last: Sequence[int]) -> tuple[tuple[int, ..
         if pairs > _MAX_PAIRS:
             return None
         for other in live:
-            found[other].append(shape)
-        found[shape] += live
+            result[other].append(shape)
+        result[shape] += live
         live.append(shape)
-    return tuple(tuple(others) for others in found)
+    return tuple(tuple(others) for others in result)

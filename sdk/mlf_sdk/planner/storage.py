@@ -221,7 +221,7 @@ def lifetimes(graph: StorageGraph, order: Sequence[int]) -> tuple[Buffer, ...]:
 def overlays(graph: StorageGraph, order: Sequence[int]) -> tuple[Overlay, ...]:
     """Outputs that may lie over inputs in one order: nothing uses the ones earlier, nor the others later."""
     place = {step: number for number, step in enumerate(order)}
-    found = []
+    result = []
     for step in order:
         for overlap in graph.overlaps[step]:
             dies = not graph.to_end[overlap.input] and step == max(
@@ -232,8 +232,8 @@ def overlays(graph: StorageGraph, order: Sequence[int]) -> tuple[Overlay, ...]:
             )
             if dies and begins:
                 keys = graph.keys[overlap.input], graph.keys[overlap.output]
-                found.append(Overlay(input=keys[0], output=keys[1], distance=overlap.distance))
-    return tuple(found)
+                result.append(Overlay(input=keys[0], output=keys[1], distance=overlap.distance))
+    return tuple(result)
 
 
 def peak_live(spans: Iterable[tuple[int, int, int]], alignment: int) -> list[tuple[int, int]]:

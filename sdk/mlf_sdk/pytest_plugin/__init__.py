@@ -140,7 +140,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Give each port to a board of the tests; one that belongs to none is an error before the first test."""
     chosen = config.getoption("--mlf-board")
     params = [i.callspec.params for i in items if isinstance(i, pytest.Function) and hasattr(i, "callspec")]
-    used = [str(found["mlf_board"]) for found in params if "mlf_board" in found]
+    used = [str(result["mlf_board"]) for result in params if "mlf_board" in result]
     boards = list(dict.fromkeys([*used, *chosen])) or [DEFAULT_BOARD]
     try:
         config.stash[_PORTS] = ports_by_board(boards, config.getoption("--mlf-port"))
@@ -213,14 +213,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 (of pytest-xdist, which need not be there)
     """Take the evidence of a worker of pytest-xdist."""
-    found = getattr(node, "workeroutput", {}).get(_EVIDENCE_KEY, [])
-    node.config.stash.setdefault(_EVIDENCE, []).extend(found)
+    entry = getattr(node, "workeroutput", {}).get(_EVIDENCE_KEY, [])
+    node.config.stash.setdefault(_EVIDENCE, []).extend(entry)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say what the outputs of each model were compared with."""
-    found: list[Counts] = config.stash.get(_EVIDENCE, [])
-    for text in summary(found):
+    entry: list[Counts] = config.stash.get(_EVIDENCE, [])
+    for text in summary(entry):
         terminalreporter.write_line(text)
 
 
@@ -247,9 +247,9 @@ def mlf_model(_mlf_pool: BoardPool, request: pytest.FixtureRequest) -> Iterator[
 
 def _note_origin(item: pytest.Item, model: BoardModel) -> None:
     """Record board, port and build id among the test's properties, which JUnit reports carry."""
-    found = {"mlf_board": model.board, "mlf_port": model.port, "mlf_build_id": model.build_id}
+    result = {"mlf_board": model.board, "mlf_port": model.port, "mlf_build_id": model.build_id}
     known = dict(item.user_properties)
-    item.user_properties += [(k, v) for k, v in found.items() if v and known.get(k) != v]
+    item.user_properties += [(k, v) for k, v in result.items() if v and known.get(k) != v]
 
 
 @pytest.fixture

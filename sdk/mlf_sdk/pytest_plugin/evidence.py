@@ -54,27 +54,27 @@ class SessionEvidence:
         """Close all witnesses; returns what they said."""
         counts: Counts = {}
         for key, attended in self._attended.items():
-            found = attended.result()
-            if attended.inferences and (found.needed or found.results):
-                said = found.evidence or "kernels were only compared with themselves"
-                line = f"mlf: {self._names[key]} on {self._board}: {said}", _notes(found)
+            result = attended.result()
+            if attended.inferences and (result.needed or result.results):
+                said = result.evidence or "kernels were only compared with themselves"
+                line = f"mlf: {self._names[key]} on {self._board}: {said}", _notes(result)
                 counts[line] = counts.get(line, 0) + attended.inferences
         self._stack.close()
         return counts
 
 
-def _notes(found: Witnessed) -> str:
+def _notes(result: Witnessed) -> str:
     """Witnesses that outputs differ from, those that give nothing, and what none covers."""
-    notes = [f"outputs differ from {' and '.join(found.wrong)}"] if found.wrong else []
-    notes += [found.disagreement, found.lack]
-    notes += [f"uncovered {found.uncovered_text}"] if found.uncovered else []
+    notes = [f"outputs differ from {' and '.join(result.wrong)}"] if result.wrong else []
+    notes += [result.disagreement, result.lack]
+    notes += [f"uncovered {result.uncovered_text}"] if result.uncovered else []
     return "; ".join(filter(None, notes))
 
 
-def summary(found: Iterable[Counts]) -> list[str]:
+def summary(result: Iterable[Counts]) -> list[str]:
     """Lines of the summary, by all workers of a session."""
     counts: Counts = {}
-    for one in found:
+    for one in result:
         for line, count in one.items():
             counts[line] = counts.get(line, 0) + count
     return [

@@ -288,19 +288,19 @@ def ports_by_board(boards: list[str], given: list[str]) -> dict[str, list[str]]:
     Raises:
         UsageError: a port belongs to no board of the tests, or to any of several.
     """
-    found: dict[str, list[str]] = {board: [] for board in boards}
+    result: dict[str, list[str]] = {board: [] for board in boards}
     for text in given:
         name, equals, port = text.partition("=")
-        if equals and name in found:
-            found[name].append(port)
+        if equals and name in result:
+            result[name].append(port)
         elif equals and "://" not in name and not name.startswith("/"):
             raise pytest.UsageError(
                 f"--mlf-port {text}: no test runs on a board '{name}'; the boards are: {', '.join(boards)}"
             )
         elif len(boards) == 1:
-            found[boards[0]].append(text)
+            result[boards[0]].append(text)
         else:
             raise pytest.UsageError(
                 f"--mlf-port {text}: whose port? Write it as BOARD=PORT; the boards are: {', '.join(boards)}"
             )
-    return found
+    return result

@@ -43,7 +43,7 @@ def report(
         TargetError: the target did not answer in time, or faulted.
     """
     own, rest = own_options(GatherOptions, None, options)
-    found = gather(make_request(source, request, rest), own, Pipeline(progress))
+    result = gather(make_request(source, request, rest), own, Pipeline(progress))
     if output is not None:
-        write_whole(Path(output), render_page(collect(found, made)))
-    return found
+        write_whole(Path(output), render_page(collect(result, made)))
+    return result

@@ -24,20 +24,23 @@ from mlf_sdk.reporting.layout import (
 from mlf_sdk.targets.chips.row import Chip
 
 
-def chips_parts(found: ChipChoice) -> Parts:
+def chips_parts(chip_choice: ChipChoice) -> Parts:
     """Lay out chips as a table, what was estimated before it."""
-    if not found.model:
-        rows = [(*_chip_cells(one.chip), ", ".join(one.chip.zephyr_boards[:2]) or "-") for one in found.chips]
+    if not chip_choice.model:
+        rows = [
+            (*_chip_cells(one.chip), ", ".join(one.chip.zephyr_boards[:2]) or "-")
+            for one in chip_choice.chips
+        ]
         return [table(("=chip", "=core", ">MHz", ">flash", ">RAM", "boards of Zephyr"), rows)]
     columns = ["=chip", "=core", ">MHz", ">flash", ">RAM", ">ms", ">mJ"]
-    shown = [[*_chip_cells(one.chip), figure(one.ms), figure(one.mj)] for one in found.chips]
-    if any(one.why for one in found.chips):
+    shown = [[*_chip_cells(one.chip), figure(one.ms), figure(one.mj)] for one in chip_choice.chips]
+    if any(one.why for one in chip_choice.chips):
         columns.append("why not")
-        shown = [[*row, one.why] for row, one in zip(shown, found.chips, strict=True)]
-    left_out = found.small - sum(not one.fits for one in found.chips)
+        shown = [[*row, one.why] for row, one in zip(shown, chip_choice.chips, strict=True)]
+    left_out = chip_choice.small - sum(not one.fits for one in chip_choice.chips)
     return [
-        line("model", found.model),
-        *lines("takes", [_needs_text(needs) for needs in _needs(found)]),
+        line("model", chip_choice.model),
+        *lines("takes", [_needs_text(needs) for needs in _needs(chip_choice)]),
         "",
         table(columns, shown),
         "",
@@ -53,9 +56,9 @@ def _chip_cells(chip: Chip) -> list[str]:
     return [chip.name, chip.core, clock, flash, capacity(chip.ram_bytes) if chip.ram_bytes else "-"]
 
 
-def _needs(found: ChipChoice) -> list[Needs]:
+def _needs(chip_choice: ChipChoice) -> list[Needs]:
     """Needs on each core, once."""
-    kept = {one.needs.core: one.needs for one in found.chips if one.needs is not None}
+    kept = {one.needs.core: one.needs for one in chip_choice.chips if one.needs is not None}
     return [kept[core] for core in sorted(kept)]
 
 
@@ -83,15 +86,19 @@ def chip_parts(one: ChipFigures) -> Parts:
     return lines("chip", [f"{one.chip.short}: {needed}", chip_time_text(time)])
 
 
-def chips_values(found: ChipChoice) -> dict[str, Any]:
+def chips_values(chip_choice: ChipChoice) -> dict[str, Any]:
     """Chips as plain values."""
-    return {"model": found.model, "left_out": found.small, "chips": [chip_values(one) for one in found.chips]}
+    return {
+        "model": chip_choice.model,
+        "left_out": chip_choice.small,
+        "chips": [chip_values(one) for one in chip_choice.chips],
+    }
 
 
 def chip_values(one: ChipFigures) -> dict[str, Any]:
     """A chip and its figures as plain values."""
     chip, needs = one.chip, one.needs
-    found = {
+    result = {
         **{key: getattr(chip, key) for key in ("name", "title", "vendor", "core", "dsp", "clock_hz")},
         "flash_bytes": chip.flash_bytes,
         "ram_bytes": chip.ram_bytes,
@@ -103,8 +110,8 @@ def chip_values(one: ChipFigures) -> dict[str, Any]:
         "sources": chip.sources,
     }
     if needs is None:
-        return found | {"fits": None, "why": one.why}
-    return found | {
+        return result | {"fits": None, "why": one.why}
+    return result | {
         "fits": one.fits,
         "why": one.why,
         "kernels_for": needs.core,

@@ -39,19 +39,19 @@ def _place_text(place: PlaceResult) -> str:
 
 
 def _outputs_text(place: PlaceResult) -> str:
-    found = place.comparison
-    if found is None:
+    comparison = place.comparison
+    if comparison is None:
         return "-"
-    if found.ok:
-        return f"equal (max difference {found.max_abs:.3g})"
-    elements = sum(o.elements for o in found.outputs)
-    text = f"{found.mismatches:,} of {elements:,} elements differ, by up to {found.max_abs:.6g}"
+    if comparison.ok:
+        return f"equal (max difference {comparison.max_abs:.3g})"
+    elements = sum(o.elements for o in comparison.outputs)
+    text = f"{comparison.mismatches:,} of {elements:,} elements differ, by up to {comparison.max_abs:.6g}"
     return text + (f"; first in inference {place.inference}" if place.inference is not None else "")
 
 
 def difference_parts(first: StepDifference) -> Parts:
     """Lines about the first step that differs."""
-    found = first.difference
+    difference = first.difference
     where = f"[{', '.join(map(str, first.at))}]"
     inputs = "equal inputs" if first.same_inputs else "inputs that agree within the tolerance"
     return [
@@ -60,7 +60,8 @@ def difference_parts(first: StepDifference) -> Parts:
             "",
             [
                 f"output {first.output} ({first.dtype} {list(first.shape)}), from {inputs}",
-                f"{found.mismatches:,} of {found.elements:,} elements differ, by up to {found.max_abs:.6g}",
+                f"{difference.mismatches:,} of {difference.elements:,} elements differ, "
+                f"by up to {difference.max_abs:.6g}",
                 f"most at {where}: {first.expected:.9g} expected, {first.got:.9g} on the other target",
             ],
         ),

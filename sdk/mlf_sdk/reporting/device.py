@@ -46,45 +46,45 @@ def flash_values(report: FlashReport) -> dict[str, Any]:
     }
 
 
-def verify_parts(found: Verification) -> Parts:
+def verify_parts(verification: Verification) -> Parts:
     """A comparison for people."""
-    device, expected = found.device, found.expected
+    device, expected = verification.device, verification.expected
     parts: Parts = [
-        line("port", found.port),
+        line("port", verification.port),
         line("SDK", device.sdk_version or "not reported"),
     ]
-    if not found.sdk_ok:
+    if not verification.sdk_ok:
         parts.append(line("expected", f"SDK {expected.sdk_version}", verdict(False)))
-    for wanted, model in zip(expected.models, found.found, strict=True):
+    for wanted, model in zip(expected.models, verification.found, strict=True):
         text = f"{wanted.name}  sha256 {wanted.archive_sha256}"
         parts.append(line("model", text, verdict(model is not None)))
-    if not found.models_ok:
+    if not verification.models_ok:
         held = ", ".join(f"{m.name} ({m.archive_sha256[:16]})" for m in device.models)
         parts.append(line("board holds", held or "nothing"))
     if expected.build_id is None:
         parts.append(line("build id", f"not compared: {expected.no_build_id}"))
     else:
-        parts.append(line("build id", expected.build_id, verdict(found.build_ok)))
-    if not found.build_ok:
+        parts.append(line("build id", expected.build_id, verdict(verification.build_ok)))
+    if not verification.build_ok:
         parts.append(line("board runs", device.build_id or "an image without a build id"))
-    return [*parts, line("verdict", verdict(found.ok))]
+    return [*parts, line("verdict", verdict(verification.ok))]
 
 
-def verify_values(found: Verification) -> dict[str, Any]:
+def verify_values(verification: Verification) -> dict[str, Any]:
     """A comparison as plain values."""
     return {
-        "ok": found.ok,
-        "port": found.port,
-        "sdk_version": found.device.sdk_version or None,
-        "expected_sdk_version": found.expected.sdk_version,
-        "build_id": found.device.build_id or None,
-        "expected_build_id": found.expected.build_id,
-        "boot_nonce": found.device.boot_nonce,
+        "ok": verification.ok,
+        "port": verification.port,
+        "sdk_version": verification.device.sdk_version or None,
+        "expected_sdk_version": verification.expected.sdk_version,
+        "build_id": verification.device.build_id or None,
+        "expected_build_id": verification.expected.build_id,
+        "boot_nonce": verification.device.boot_nonce,
         "models": [
             {"name": wanted.name, "archive_sha256": wanted.archive_sha256, "found": model is not None}
-            for wanted, model in zip(found.expected.models, found.found, strict=True)
+            for wanted, model in zip(verification.expected.models, verification.found, strict=True)
         ],
-        "device": [{"name": m.name, "archive_sha256": m.archive_sha256} for m in found.device.models],
+        "device": [{"name": m.name, "archive_sha256": m.archive_sha256} for m in verification.device.models],
     }
 
 

@@ -15,47 +15,49 @@ from mlf_sdk.tools.programs import install_command
 Examination = ArchiveExamination | MachineExamination
 
 
-def doctor_parts(found: Examination) -> Parts:
+def doctor_parts(examination: Examination) -> Parts:
     """Lay out an examination."""
-    return _machine(found) if isinstance(found, MachineExamination) else _archive(found)
+    return _machine(examination) if isinstance(examination, MachineExamination) else _archive(examination)
 
 
-def doctor_values(found: Examination) -> Values:
+def doctor_values(examination: Examination) -> Values:
     """Examination as plain values."""
-    if isinstance(found, MachineExamination):
-        return result_values(found)
-    origin, values = found.model.provenance, result_values(found)
+    if isinstance(examination, MachineExamination):
+        return result_values(examination)
+    origin, values = examination.model.provenance, result_values(examination)
     module = values.pop("model")
     return {**values, "archive": origin.source, "archive_sha256": origin.sha256, "module": module}
 
 
-def _machine(found: MachineExamination) -> Parts:
-    rows = [(s.tool.name, s.version or "-", _mark(s), s.tool.purpose) for s in found.tools]
-    wanted = [s for s in found.tools if s.hint]
-    missing = [s.tool.name for s in found.tools if not s.ok]
+def _machine(machine_examination: MachineExamination) -> Parts:
+    rows = [(s.tool.name, s.version or "-", _mark(s), s.tool.purpose) for s in machine_examination.tools]
+    wanted = [s for s in machine_examination.tools if s.hint]
+    missing = [s.tool.name for s in machine_examination.tools if not s.ok]
     text = f"missing: {', '.join(missing)}" if missing else "all tools for emulated boards are installed"
     return [
         table(("=tool", "=version", "=", "what for"), rows),
         "",
         *lines("to get", [f"{s.tool.name}: {_remedy(s)}" for s in wanted]),
         *([""] if wanted else []),
-        *_zephyr(found.zephyr),
-        line("verdict", text, verdict(found.ok)),
+        *_zephyr(machine_examination.zephyr),
+        line("verdict", text, verdict(machine_examination.ok)),
     ]
 
 
-def _zephyr(found: ZephyrExamination) -> Parts:
+def _zephyr(zephyr_examination: ZephyrExamination) -> Parts:
     """Lay out trees, modules, toolchains and west."""
-    trees = [f"{t.source}: {t.fault or t.version}, {t.path}" for t in found.trees]
-    toolchains = [" ".join(filter(None, (t.variant, t.version, str(t.path)))) for t in found.toolchains]
-    west = f"workspace {found.topdir}" if found.topdir else "no workspace"
-    modules = ", ".join(map(module_name, found.modules))
+    trees = [f"{t.source}: {t.fault or t.version}, {t.path}" for t in zephyr_examination.trees]
+    toolchains = [
+        " ".join(filter(None, (t.variant, t.version, str(t.path)))) for t in zephyr_examination.toolchains
+    ]
+    west = f"workspace {zephyr_examination.topdir}" if zephyr_examination.topdir else "no workspace"
+    modules = ", ".join(map(module_name, zephyr_examination.modules))
     return [
-        line("Zephyr", found.builds),
+        line("Zephyr", zephyr_examination.builds),
         *lines("trees", trees),
         *([line("modules", modules)] if modules else []),
         *lines("toolchains", toolchains),
-        line("west", f"{found.west or 'not installed'}, {west}"),
+        line("west", f"{zephyr_examination.west or 'not installed'}, {west}"),
         "",
     ]
 
@@ -71,17 +73,21 @@ def _mark(status: ToolStatus) -> Text:
     return Text("ok", style="green") if status.path is not None else Text("optional")
 
 
-def _archive(found: ArchiveExamination) -> Parts:
-    model = found.model
+def _archive(archive_examination: ArchiveExamination) -> Parts:
+    model = archive_examination.model
     about = f"{model.provenance.format_text}, {executor_text(model.executor)}, module {model.name}"
     parts: Parts = [line("archive", f"{model.provenance.source}: {about}")]
     parts += [line("entry", model.entry)] if model.entry else []
-    for finding in found.findings:
+    for finding in archive_examination.findings:
         parts += ["", line("where", finding.where), line("finding", finding.what)]
         parts.append(line("handled", finding.handled))
-    on_board = f" on {found.board}" if found.board else ""
-    if not found.findings:
+    on_board = f" on {archive_examination.board}" if archive_examination.board else ""
+    if not archive_examination.findings:
         return [*parts, line("verdict", f"nothing odd; it can be deployed{on_board}")]
-    can = "all handled: it can" if found.ok else "not all can be handled: it can't"
-    text = f"{counted(len(found.findings), 'finding')}, {can} be deployed{on_board}"
-    return [*parts, "", line("verdict", text, verdict(found.ok) if found.board else None)]
+    can = "all handled: it can" if archive_examination.ok else "not all can be handled: it can't"
+    text = f"{counted(len(archive_examination.findings), 'finding')}, {can} be deployed{on_board}"
+    return [
+        *parts,
+        "",
+        line("verdict", text, verdict(archive_examination.ok) if archive_examination.board else None),
+    ]

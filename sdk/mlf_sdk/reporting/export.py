@@ -12,19 +12,22 @@ if TYPE_CHECKING:
     from mlf_sdk.planner.layout import ModelLayout
 
 
-def exported_parts(found: ExportedModel) -> Parts:
+def exported_parts(exported_model: ExportedModel) -> Parts:
     """Lay out an export: memory of each model, files, the way into an application."""
-    total = size(sum(found.sizes_bytes.values()))
+    total = size(sum(exported_model.sizes_bytes.values()))
     return [
         line(
             "export",
-            f"{found.folder}: {found.chosen.title}, {counted(len(found.sizes_bytes), 'file')}, {total}",
+            f"{exported_model.folder}: {exported_model.chosen.title}, "
+            f"{counted(len(exported_model.sizes_bytes), 'file')}, {total}",
         ),
-        *lines("model", [_promise_text(layout) for layout in found.layouts]),
-        *lines("kept", [f"{path}: edited by you; a new export differs" for path in found.kept]),
-        *lines("sample", list(found.samples)),
-        *lines("saved", [f"{path}: your changed file, which was replaced" for path in found.backups]),
-        line("next", f"{found.folder / 'README.md'} has the way into your application"),
+        *lines("model", [_promise_text(layout) for layout in exported_model.layouts]),
+        *lines("kept", [f"{path}: edited by you; a new export differs" for path in exported_model.kept]),
+        *lines("sample", list(exported_model.samples)),
+        *lines(
+            "saved", [f"{path}: your changed file, which was replaced" for path in exported_model.backups]
+        ),
+        line("next", f"{exported_model.folder / 'README.md'} has the way into your application"),
     ]
 
 
@@ -35,17 +38,17 @@ def _promise_text(layout: ModelLayout) -> str:
     return f"{model.c_name}: {steps}, {params_text(layout.params_bytes)}, arena {arena}"
 
 
-def exported_values(found: ExportedModel) -> dict[str, Any]:
+def exported_values(exported_model: ExportedModel) -> dict[str, Any]:
     """The same as plain values."""
     return {
-        "output": str(found.folder),
-        "format": found.chosen.name,
-        "sizes_bytes": dict(found.sizes_bytes),
-        "kept": found.kept,
-        "backups": found.backups,
-        "samples": found.samples,
+        "output": str(exported_model.folder),
+        "format": exported_model.chosen.name,
+        "sizes_bytes": dict(exported_model.sizes_bytes),
+        "kept": exported_model.kept,
+        "backups": exported_model.backups,
+        "samples": exported_model.samples,
         "models": [
             {"name": one.model.c_name, "arena_bytes": one.arena_bytes, "params_bytes": one.params_bytes}
-            for one in found.layouts
+            for one in exported_model.layouts
         ],
     }

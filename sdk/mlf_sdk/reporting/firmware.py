@@ -9,17 +9,20 @@ from mlf_sdk.reporting.layout import Parts, line, lines, number, size, table
 from mlf_sdk.reporting.values import Values, plain, result_values
 
 
-def firmware_parts(found: InspectedFirmware) -> Parts:
+def firmware_parts(inspected_firmware: InspectedFirmware) -> Parts:
     """Lay out origin, memory and sections of a firmware."""
-    firmware = found.firmware
+    firmware = inspected_firmware.firmware
     parts: Parts = [
-        line("firmware", f"{found.path}: {firmware.elf_class}-bit {firmware.machine} {firmware.kind}"),
+        line(
+            "firmware",
+            f"{inspected_firmware.path}: {firmware.elf_class}-bit {firmware.machine} {firmware.kind}",
+        ),
         line("build id", firmware.build_id or "the linker made none"),
     ]
     for said in firmware.provenances:
         parts += _provenance_parts(said)
     parts += lines("compiler", firmware.toolchain)
-    for region in found.regions:
+    for region in inspected_firmware.regions:
         if region.used_bytes:
             used = f"{number(region.used_bytes)} of {size(region.size_bytes)}"
             parts.append(line(region.name, f"{used} ({region.fill:.1%})"))
@@ -63,13 +66,13 @@ def options_text(said: Provenance) -> list[str]:
     ]
 
 
-def firmware_values(found: InspectedFirmware) -> Values:
+def firmware_values(inspected_firmware: InspectedFirmware) -> Values:
     """Firmware as plain values."""
-    firmware = result_values(found.firmware)
+    firmware = result_values(inspected_firmware.firmware)
     provenance = firmware.pop("provenances")
     return {
         **firmware,
-        "firmware": str(found.path),
+        "firmware": str(inspected_firmware.path),
         "provenance": provenance,
-        "regions": plain(found.regions),
+        "regions": plain(inspected_firmware.regions),
     }

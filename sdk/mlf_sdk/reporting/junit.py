@@ -93,4 +93,4 @@ def add_case(
 
 def legal(text: str) -> str:
     """Escape characters that XML 1.0 can't represent."""
-    return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return _ILLEGAL.sub(lambda result: result[0].encode("unicode_escape", "surrogatepass").decode(), text)

@@ -101,10 +101,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
             terminal is narrow.
         rows: a cell for each column.
     """
-    found = _WholeTable(columns)
+    whole_table = _WholeTable(columns)
     for row in rows:
-        found.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    return found
+        whole_table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return whole_table
 
 
 class _WholeTable(Table):
@@ -152,17 +152,17 @@ def _as_text(cell: RenderableType) -> Text:
 
 def _paragraph(headings: Sequence[str], cells: Sequence[Text], width: int) -> Parts:
     """Lines of at most ``width`` characters: the cells of a row that are not empty, with their headings."""
-    found: list[Text] = []
+    texts: list[Text] = []
     for heading, cell in zip(headings, cells, strict=True):
         if cell.plain in ("", "-"):
             continue
         name = heading.lstrip(_WHOLE)
         item = Text(f"{name} " if name else "", overflow="fold").append(cell)
-        if found and found[-1].cell_len + _GAP + item.cell_len <= width:
-            found[-1].append(" " * _GAP).append(item)
+        if texts and texts[-1].cell_len + _GAP + item.cell_len <= width:
+            texts[-1].append(" " * _GAP).append(item)
         else:
-            found.append(item)
-    return [*found]
+            texts.append(item)
+    return [*texts]
 
 
 def executor_text(executor: str) -> str:

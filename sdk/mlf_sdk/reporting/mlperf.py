@@ -19,16 +19,16 @@ from mlf_sdk.reporting.layout import Parts, line, lines, table, verdict
 from mlf_sdk.targets.target import Ability
 
 
-def mlperf_parts(found: MlperfReport) -> Parts:
+def mlperf_parts(mlperf_report: MlperfReport) -> Parts:
     """Lay out a bench."""
-    parts: Parts = [line(label, text) for label, text in mlperf_facts(found)]
-    if is_timed(found):
-        parts += ["", table((">window", ">seconds", ">inferences/s"), window_rows(found)), ""]
-    parts += [*lines("objection", found.errors), *lines("note", found.notes)]
-    return [*parts, line("verdict", verdict(found.ok))]
+    parts: Parts = [line(label, text) for label, text in mlperf_facts(mlperf_report)]
+    if is_timed(mlperf_report):
+        parts += ["", table((">window", ">seconds", ">inferences/s"), window_rows(mlperf_report)), ""]
+    parts += [*lines("objection", mlperf_report.errors), *lines("note", mlperf_report.notes)]
+    return [*parts, line("verdict", verdict(mlperf_report.ok))]
 
 
-def mlperf_page(request: Request, found: MlperfReport, pipeline: Pipeline) -> bytes:
+def mlperf_page(request: Request, mlperf_report: MlperfReport, pipeline: Pipeline) -> bytes:
     """Report page of the model, with the result of a bench.
 
     An emulated board also runs the model once in the rpc application; else the page is about the image alone.
@@ -38,4 +38,4 @@ def mlperf_page(request: Request, found: MlperfReport, pipeline: Pipeline) -> by
     if not stages.is_project(request) and Ability.START in pipeline.project(request).target.abilities:
         request, own = rpc_request(request), GatherOptions()
     report = collect(gather(request, own, pipeline))
-    return render_page(dataclasses.replace(report, mlperf=found))
+    return render_page(dataclasses.replace(report, mlperf=mlperf_report))

@@ -75,15 +75,15 @@ def _counted(model: Model) -> Parts:
 
 def kernel_origins(model: Model) -> list[str]:
     """Steps whose kernels another generator made than the compiler of the archive; empty for none."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     layers = [step.layer for step in model.steps if step.layer is not None]
     for layer in layers:
         if layer.origin:
-            found.setdefault(layer.origin, []).append(layer.operator)
+            result.setdefault(layer.origin, []).append(layer.operator)
     return [
         f"{len(operators)} of {counted(len(model.steps), 'step')} by {origin}: "
         + ", ".join(dict.fromkeys(operators))
-        for origin, operators in found.items()
+        for origin, operators in result.items()
     ]
 
 
@@ -120,12 +120,12 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
     names = dict(zip(model.outputs, model.output_names, strict=True))
 
     def tensor(index: int) -> Values:
-        found = model.tensors[index]
+        result = model.tensors[index]
         return {
-            "name": names.get(index, found.name),
-            "dtype": found.dtype.name,
-            "shape": list(found.shape),
-            "size_bytes": found.size_bytes,
+            "name": names.get(index, result.name),
+            "dtype": result.dtype.name,
+            "shape": list(result.shape),
+            "size_bytes": result.size_bytes,
         }
 
     return {

@@ -48,9 +48,9 @@ def overview_parts(report: Report, page: Path | None) -> Parts:
         dearest_first = sorted(report.profile.steps, key=lambda step: -step.cost)
         parts += measured_parts(report.profile, dearest_first)
     parts.append("")
-    for found in report.verdicts:
-        mark = Text("not checked") if found.ok is None else verdict(found.ok)
-        parts.append(line(found.what, found.text, mark))
+    for result in report.verdicts:
+        mark = Text("not checked") if result.ok is None else verdict(result.ok)
+        parts.append(line(result.what, result.text, mark))
     if report.evidence:
         parts.append(line("evidence", report.evidence))
     if page is not None:

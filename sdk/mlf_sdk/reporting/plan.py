@@ -96,9 +96,9 @@ def _reading(model: Model, step: Step) -> str:
 
 
 def _effects(model: Model, step: Step) -> str:
-    found = effect_values(model, step)
-    parts = [f"writes its input '{name}'" for name in found["writes"]]
-    parts += [f"may keep the address of '{name}', alive in all of the run" for name in found["keeps"]]
+    result = effect_values(model, step)
+    parts = [f"writes its input '{name}'" for name in result["writes"]]
+    parts += [f"may keep the address of '{name}', alive in all of the run" for name in result["keeps"]]
     if step.persistent_globals:
         parts.append(f"depends on {', '.join(step.persistent_globals)}: keeps its place in the order")
     return "; ".join(parts)

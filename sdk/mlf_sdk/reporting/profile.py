@@ -80,22 +80,21 @@ def _columns(profile: Profile) -> Iterator[_Column]:
 
 def _estimate_lines(profile: Profile) -> Parts:
     """Lay out the estimate of cycles and its method."""
-    found = profile.cycles
-    if found is None:
+    cycles = profile.cycles
+    if cycles is None:
         return []
-    waits = f", {number(found.waits)} of them for the flash" if found.waits else ""
-    text = (
-        f"{number(found.cycles)} cycles{waits}: {found.core}, {found.kind}, wait states {found.wait_states}"
-    )
-    parts: Parts = [line("estimate", text), line("timings", found.source)]
-    if found.assumes:
-        parts.append(line("assumes", found.assumes))
-    if found.undecided:
+    waits = f", {number(cycles.waits)} of them for the flash" if cycles.waits else ""
+    states = f"wait states {cycles.wait_states}"
+    text = f"{number(cycles.cycles)} cycles{waits}: {cycles.core}, {cycles.kind}, {states}"
+    parts: Parts = [line("estimate", text), line("timings", cycles.source)]
+    if cycles.assumes:
+        parts.append(line("assumes", cycles.assumes))
+    if cycles.undecided:
         parts.append(
-            line("open", f"{number(found.undecided)} branches, taken as far as the counts show: all")
+            line("open", f"{number(cycles.undecided)} branches, taken as far as the counts show: all")
         )
-    if found.unknown:
-        parts.append(line("no price", f"{number(found.unknown)} instructions, taken as one cycle each"))
+    if cycles.unknown:
+        parts.append(line("no price", f"{number(cycles.unknown)} instructions, taken as one cycle each"))
     return parts
 
 

@@ -77,13 +77,13 @@ class ProofTable:
         for row in self.rows:
             cells: list[Cell] = [row.item, *map(_figure, _figures(row).values()), _mark(row)]
             rows.append([*cells, row.note] if notes else cells)
-        found = table([*heads, ""] if notes else heads, rows)
-        found.columns[0].style = "bold"
+        result = table([*heads, ""] if notes else heads, rows)
+        result.columns[0].style = "bold"
         if notes:
-            found.columns[0].min_width = 10
-            for column in found.columns[1:5]:
+            result.columns[0].min_width = 10
+            for column in result.columns[1:5]:
                 column.min_width = 9
-        return found
+        return result
 
 
 def _figures(row: ProofRow) -> dict[str, int | str | None]:
@@ -215,10 +215,10 @@ def instructions_text(report: RunReport) -> str:
 
 def _output_parts(report: RunReport) -> Parts:
     parts: Parts = witness_parts(report.witnessed)
-    for found, what in ((report.compare, "the expected outputs"), (report.twin, twin_text(report.evidence))):
-        if found is not None:
-            parts.append(line("outputs", comparison_text(found, what), verdict(found.ok)))
-            parts += [*_differing(found), *_uncompared(found, report)]
+    for result, what in ((report.compare, "the expected outputs"), (report.twin, twin_text(report.evidence))):
+        if result is not None:
+            parts.append(line("outputs", comparison_text(result, what), verdict(result.ok)))
+            parts += [*_differing(result), *_uncompared(result, report)]
     if report.twin_note:
         parts.append(line("twin", report.twin_note))
     if report.first is not None:
@@ -233,19 +233,19 @@ def _output_parts(report: RunReport) -> Parts:
     return parts
 
 
-def _uncompared(found: Comparison, report: RunReport) -> Parts:
+def _uncompared(comparison: Comparison, report: RunReport) -> Parts:
     """Line that names outputs without a reference."""
-    left = [f"'{name}'" for name in report.outputs if name not in {o.name for o in found.outputs}]
+    left = [f"'{name}'" for name in report.outputs if name not in {o.name for o in comparison.outputs}]
     return [line("", f"not compared: {', '.join(left)}")] if left else []
 
 
-def _differing(found: Comparison) -> Parts:
+def _differing(comparison: Comparison) -> Parts:
     """Lines for the outputs that differ, where there are several."""
-    if len(found.outputs) < 2:
+    if len(comparison.outputs) < 2:
         return []
     return [
         line("", f"'{o.name}' in {o.mismatches:,} of {counted(o.elements, 'element')} (max {o.max_abs:.2g})")
-        for o in found.outputs
+        for o in comparison.outputs
         if o.mismatches
     ]
 
@@ -346,4 +346,4 @@ def _depth_text(depth: Depth) -> str:
 
 
 def _sized(title: str, rows: Sequence[tuple[str, int]]) -> Table:
-    return table((">bytes", title), [(number(found), name) for name, found in rows])
+    return table((">bytes", title), [(number(result), name) for name, result in rows])

@@ -154,14 +154,14 @@ def _absent(proof: Proof) -> Iterator[str]:
 
 def _reasons(proof: Proof) -> list[tuple[str, str, str]]:
     """Archive, boards and reason of the cells that are not here; boards of one reason stand together."""
-    found = []
+    result = []
     for name, row in _rows(proof).items():
         reasons: dict[str, list[str]] = {}
         for cell in row:
             if cell.outcome == NOT_HERE:
                 reasons.setdefault(cell.why.splitlines()[0], []).append(cell.board)
-        found += [(name, ", ".join(boards), why) for why, boards in reasons.items()]
-    return found
+        result += [(name, ", ".join(boards), why) for why, boards in reasons.items()]
+    return result
 
 
 def proof_parts(proof: Proof) -> Parts:

@@ -14,25 +14,30 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.survey import PlannedBytes
 
 
-def quantized_parts(found: QuantizedModel) -> Parts:
+def quantized_parts(quantized_model: QuantizedModel) -> Parts:
     """Lay out loss and savings: layers, outputs, accuracy, memory."""
-    where = "" if found.own_samples else ", the same as those of the calibration"
+    where = "" if quantized_model.own_samples else ", the same as those of the calibration"
     return [
-        line("calibrated", f"with {counted(found.calibrated, 'sample')}"),
-        line("measured", f"on {counted(found.measured, 'sample')}{where}; by ONNX Runtime"),
+        line("calibrated", f"with {counted(quantized_model.calibrated, 'sample')}"),
+        line("measured", f"on {counted(quantized_model.measured, 'sample')}{where}; by ONNX Runtime"),
         "",
         table(
             ("tensor", "node", ">SNR dB", ">max error", ">max value"),
-            map(_row, found.layers),
+            map(_row, quantized_model.layers),
         ),
         "",
-        *lines("output", map(_output_text, found.outputs)),
-        *_classes(found),
-        line("flash", _saved(found.before.params_bytes, found.after.params_bytes) + " of constants"),
-        line("RAM", _saved(_ram(found.before), _ram(found.after)) + " of arena and states"),
-        *_instructions(found),
-        *_left(found),
-        line("written", f"{found.output}: {size(found.size_bytes)}"),
+        *lines("output", map(_output_text, quantized_model.outputs)),
+        *_classes(quantized_model),
+        line(
+            "flash",
+            _saved(quantized_model.before.params_bytes, quantized_model.after.params_bytes) + " of constants",
+        ),
+        line(
+            "RAM", _saved(_ram(quantized_model.before), _ram(quantized_model.after)) + " of arena and states"
+        ),
+        *_instructions(quantized_model),
+        *_left(quantized_model),
+        line("written", f"{quantized_model.output}: {size(quantized_model.size_bytes)}"),
     ]
 
 
@@ -57,13 +62,16 @@ def _output_text(one: TensorLoss) -> str:
     )
 
 
-def _classes(found: QuantizedModel) -> Parts:
+def _classes(quantized_model: QuantizedModel) -> Parts:
     parts: Parts = []
-    if found.agreement is not None:
-        parts.append(line("top class", f"the same in {found.agreement:.2%} of the samples"))
-    if found.accuracy_before is not None and found.accuracy_after is not None:
+    if quantized_model.agreement is not None:
+        parts.append(line("top class", f"the same in {quantized_model.agreement:.2%} of the samples"))
+    if quantized_model.accuracy_before is not None and quantized_model.accuracy_after is not None:
         parts.append(
-            line("accuracy", f"{found.accuracy_before:.2%} before, {found.accuracy_after:.2%} after")
+            line(
+                "accuracy",
+                f"{quantized_model.accuracy_before:.2%} before, {quantized_model.accuracy_after:.2%} after",
+            )
         )
     return parts
 
@@ -77,23 +85,22 @@ def _saved(before: int, after: int) -> str:
     return f"{number(before)} B before, {size(after)} after{share}"
 
 
-def _instructions(found: QuantizedModel) -> Parts:
-    before, after = found.instructions_before, found.instructions_after
+def _instructions(quantized_model: QuantizedModel) -> Parts:
+    before, after = quantized_model.instructions_before, quantized_model.instructions_after
     if not before or after is None:
         return []
-    text = (
-        f"{number(before)} instructions before, {number(after)} after ({after / before:.0%}) on {found.board}"
-    )
+    share = f"{after / before:.0%}"
+    text = f"{number(before)} instructions before, {number(after)} after ({share}) on {quantized_model.board}"
     return [line("executes", text)]
 
 
-def _left(found: QuantizedModel) -> Parts:
-    kinds = dict.fromkeys(found.real_operators)
+def _left(quantized_model: QuantizedModel) -> Parts:
+    kinds = dict.fromkeys(quantized_model.real_operators)
     if not kinds:
         return []
     return [line("float", f"{', '.join(kinds)}: still computed with real numbers")]
 
 
-def quantized_values(found: QuantizedModel) -> dict[str, Any]:
+def quantized_values(quantized_model: QuantizedModel) -> dict[str, Any]:
     """The same as plain values."""
-    return {**dataclasses.asdict(found), "output": str(found.output)}
+    return {**dataclasses.asdict(quantized_model), "output": str(quantized_model.output)}

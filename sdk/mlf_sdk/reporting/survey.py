@@ -14,33 +14,35 @@ from mlf_sdk.pipeline.survey import ModelSurvey
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, size, table, verdict
 
 
-def survey_parts(found: ModelSurvey) -> Parts:
+def survey_parts(model_survey: ModelSurvey) -> Parts:
     """Lay out a model: operators, totals, boards, and what is not supported."""
-    survey = found.survey
+    survey = model_survey.survey
     can = (
-        "it can be compiled" if found.ok else f"it can't be compiled: {counted(len(survey.faults), 'fault')}"
+        "it can be compiled"
+        if model_survey.ok
+        else f"it can't be compiled: {counted(len(survey.faults), 'fault')}"
     )
     return [
-        line("model", f"{survey.name}: {found.format}, {counted(len(survey.operators), 'operator')}"),
+        line("model", f"{survey.name}: {model_survey.format}, {counted(len(survey.operators), 'operator')}"),
         *lines("input", map(_value_text, survey.inputs)),
         *lines("output", map(_value_text, survey.outputs)),
         line("MACs", number(survey.macs)),
-        *_needs(found),
+        *_needs(model_survey),
         "",
         table(
             (">", "operator", "type", "shapes", ">MACs", ">weights", ""),
             [_row(one) for one in survey.operators],
         ),
         "",
-        *_boards(found),
+        *_boards(model_survey),
         *lines("finding", (f"{one.where}: {one.what}: {one.handled}" for one in survey.findings)),
         *lines("fault", survey.faults),
-        line("verdict", can, verdict(found.ok)),
+        line("verdict", can, verdict(model_survey.ok)),
     ]
 
 
-def _needs(found: ModelSurvey) -> Parts:
-    survey, plan = found.survey, found.plan
+def _needs(model_survey: ModelSurvey) -> Parts:
+    survey, plan = model_survey.survey, model_survey.plan
     if plan is None:
         return []
     weights = size(survey.weights_bytes)
@@ -77,23 +79,23 @@ def _row(one: SurveyedOperator) -> tuple[str, ...]:
     )
 
 
-def _boards(found: ModelSurvey) -> Parts:
-    held = [room.board for room in found.boards if room.holds]
-    small = [f"{room.board}: {room.why}" for room in found.boards if not room.holds]
+def _boards(model_survey: ModelSurvey) -> Parts:
+    held = [room.board for room in model_survey.boards if room.holds]
+    small = [f"{room.board}: {room.why}" for room in model_survey.boards if not room.holds]
     return [
         *([line("fits", ", ".join(held))] if held else []),
         *lines("too small", small),
     ]
 
 
-def survey_values(found: ModelSurvey) -> dict[str, Any]:
+def survey_values(model_survey: ModelSurvey) -> dict[str, Any]:
     """Survey as plain values."""
-    survey = found.survey
+    survey = model_survey.survey
     return {
-        "ok": found.ok,
+        "ok": model_survey.ok,
         "name": survey.name,
-        "model": found.source,
-        "format": found.format,
+        "model": model_survey.source,
+        "format": model_survey.format,
         "inputs": [_value_values(v) for v in survey.inputs],
         "outputs": [_value_values(v) for v in survey.outputs],
         "operators": [dataclasses.asdict(one) for one in survey.operators],
@@ -102,8 +104,8 @@ def survey_values(found: ModelSurvey) -> dict[str, Any]:
         "least_weights_bytes": survey.least_weights_bytes,
         "least_ram_bytes": survey.least_ram_bytes,
         "state_bytes": survey.state_bytes,
-        "plan": found.plan and dataclasses.asdict(found.plan),
-        "boards": [{**dataclasses.asdict(room), "holds": room.holds} for room in found.boards],
+        "plan": model_survey.plan and dataclasses.asdict(model_survey.plan),
+        "boards": [{**dataclasses.asdict(room), "holds": room.holds} for room in model_survey.boards],
         "faults": list(survey.faults),
         "findings": [msgspec.to_builtins(one) for one in survey.findings],
     }

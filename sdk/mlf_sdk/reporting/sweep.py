@@ -26,28 +26,32 @@ _SHOWN = ("flash_bytes", "ram_bytes", "stack_bound_bytes", "instructions", "chip
 _LOG_LINES = 40
 
 
-def sweep_parts(found: SweepResult, page: Path) -> Parts:
+def sweep_parts(sweep_result: SweepResult, page: Path) -> Parts:
     """Lay out a sweep: a table of few cells, reasons of those that failed, counts, verdict."""
-    bad = [row for row in found.rows if row.verdict not in (PROVEN, NOT_HERE)]
+    bad = [row for row in sweep_result.rows if row.verdict not in (PROVEN, NOT_HERE)]
     parts: Parts = []
-    if len(found.rows) <= _MOST_ROWS:
-        parts.append(_cells(found, found.rows))
+    if len(sweep_result.rows) <= _MOST_ROWS:
+        parts.append(_cells(sweep_result, sweep_result.rows))
     parts += lines("not proven", [f"{_name(row)}: {row.verdict}: {row.why}" for row in bad[:_MOST_ROWS]])
     if len(bad) > _MOST_ROWS:
         parts.append(f"... and {len(bad) - _MOST_ROWS:,} more (--json lists all)")
-    parts += [line("cells", _counts(found)), line("page", str(page)), line("verdict", verdict(found.ok))]
-    if found.left or any(row.state == ASIDE for row in found.rows):
-        parts.insert(-1, line("next", command_text("sweep", "retry", found.folder)))
+    parts += [
+        line("cells", _counts(sweep_result)),
+        line("page", str(page)),
+        line("verdict", verdict(sweep_result.ok)),
+    ]
+    if sweep_result.left or any(row.state == ASIDE for row in sweep_result.rows):
+        parts.insert(-1, line("next", command_text("sweep", "retry", sweep_result.folder)))
     return parts
 
 
-def _counts(found: SweepResult) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in found.counts.items())
+def _counts(sweep_result: SweepResult) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in sweep_result.counts.items())
 
 
-def _cells(found: SweepResult, rows: Sequence[SweepRow]) -> Any:  # noqa: ANN401 (a renderable)
+def _cells(sweep_result: SweepResult, rows: Sequence[SweepRow]) -> Any:  # noqa: ANN401 (a renderable)
     shown = [name for name in _SHOWN if any(name in row.figures for row in rows)]
-    axes = [axis for axis, values in found.axes.items() if len(values) > 1 or axis == "model"]
+    axes = [axis for axis, values in sweep_result.axes.items() if len(values) > 1 or axis == "model"]
     heads = [*axes, "verdict", *(f">{name}" for name in shown), "=cell"]
     cells = [
         [
@@ -71,51 +75,53 @@ def _name(row: SweepRow) -> str:
     return f"{row.name[:8]} ({', '.join(row.labels.values())})"
 
 
-def sweep_values(found: SweepResult, page: Path | None = None) -> dict[str, Any]:
+def sweep_values(sweep_result: SweepResult, page: Path | None = None) -> dict[str, Any]:
     """A sweep as plain values."""
     return {
-        "ok": found.ok,
-        "title": found.title,
-        "folder": str(found.folder),
+        "ok": sweep_result.ok,
+        "title": sweep_result.title,
+        "folder": str(sweep_result.folder),
         "page": None if page is None else str(page),
-        "axes": {axis: list(values) for axis, values in found.axes.items()},
-        "counts": found.counts,
-        "cells": [values_of(row) for row in found.rows],
+        "axes": {axis: list(values) for axis, values in sweep_result.axes.items()},
+        "counts": sweep_result.counts,
+        "cells": [values_of(row) for row in sweep_result.rows],
     }
 
 
 # ---- state ----
 
 
-def status_parts(found: SweepStatus) -> Parts:
+def status_parts(sweep_status: SweepStatus) -> Parts:
     """Lay out how far a sweep is."""
-    rows = {row.name: row for row in found.result.rows}
+    rows = {row.name: row for row in sweep_status.result.rows}
     aside, lost = (
-        [f"{_name(row)}: {row.why}" for row in found.result.rows if row.state == state]
+        [f"{_name(row)}: {row.why}" for row in sweep_status.result.rows if row.state == state]
         for state in (ASIDE, LOST)
     )
     running = [
         f"{_name(rows[name])} on {attempt.worker} since {_time(attempt.started)}"
-        for name, attempt in found.running
+        for name, attempt in sweep_status.running
         if name in rows
     ]
     return [
-        line("sweep", found.result.title),
-        line("cells", f"{counted(len(rows), 'cell')}: {_counts(found.result)}"),
+        line("sweep", sweep_status.result.title),
+        line("cells", f"{counted(len(rows), 'cell')}: {_counts(sweep_status.result)}"),
         *lines("running", running),
         *lines("set aside", aside),
         *lines("lost", lost),
-        *lines("boards", [f"{name} is set aside: {why}" for name, why in found.boards.items()]),
+        *lines("boards", [f"{name} is set aside: {why}" for name, why in sweep_status.boards.items()]),
     ]
 
 
-def status_values(found: SweepStatus) -> dict[str, Any]:
+def status_values(sweep_status: SweepStatus) -> dict[str, Any]:
     """State of a sweep as plain values."""
     return {
-        "title": found.result.title,
-        "states": dict(Counter(row.state for row in found.result.rows)),
-        "running": [{"cell": name, "worker": a.worker, "started": a.started} for name, a in found.running],
-        "boards_set_aside": dict(found.boards),
+        "title": sweep_status.result.title,
+        "states": dict(Counter(row.state for row in sweep_status.result.rows)),
+        "running": [
+            {"cell": name, "worker": a.worker, "started": a.started} for name, a in sweep_status.running
+        ],
+        "boards_set_aside": dict(sweep_status.boards),
     }
 
 
@@ -123,13 +129,13 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def cell_parts(found: CellStatus) -> Parts:
+def cell_parts(cell_status: CellStatus) -> Parts:
     """Lay out one cell: options, verdict, proof, figures, attempts, end of its log."""
-    row = found.row
+    row = cell_status.row
     tried = [
         f"{_time(attempt.started)} on {' '.join(filter(None, [attempt.worker, attempt.board]))}: "
         f"{attempt.outcome}{': ' + attempt.note if attempt.note else ''}"
-        for attempt in found.attempts
+        for attempt in cell_status.attempts
     ]
     parts: Parts = [
         line("cell", row.name),
@@ -139,37 +145,37 @@ def cell_parts(found: CellStatus) -> Parts:
     if row.cell is not None:
         parts += ["", ProofTable(rows=row.cell.rows), "", line("evidence", row.cell.evidence)]
     parts += lines("attempts", tried)
-    said = found.log.splitlines()
+    said = cell_status.log.splitlines()
     if len(said) > _LOG_LINES:
         parts.append(line("log", f"the last {_LOG_LINES} of {len(said):,} lines (--json has all)"))
     parts += ["  " + text for text in said[-_LOG_LINES:]]
     return [*parts, line("verdict", ": ".join(filter(None, [row.verdict, row.why])))]
 
 
-def cell_values(found: CellStatus) -> dict[str, Any]:
+def cell_values(cell_status: CellStatus) -> dict[str, Any]:
     """One cell as plain values."""
     return {
-        **values_of(found.row),
-        "proof": [] if found.row.cell is None else msgspec.to_builtins(found.row.cell.rows),
-        "tries": [msgspec.to_builtins(attempt) for attempt in found.attempts],
-        "log": found.log,
+        **values_of(cell_status.row),
+        "proof": [] if cell_status.row.cell is None else msgspec.to_builtins(cell_status.row.cell.rows),
+        "tries": [msgspec.to_builtins(attempt) for attempt in cell_status.attempts],
+        "log": cell_status.log,
     }
 
 
 # ---- difference ----
 
 
-def diff_parts(found: SweepDifference) -> Parts:
+def diff_parts(sweep_difference: SweepDifference) -> Parts:
     """Lay out a difference: regressions, other changes, verdict."""
-    others = [one for one in found.differences if not one.is_regression]
+    others = [one for one in sweep_difference.differences if not one.is_regression]
     parts: Parts = []
-    for title, rows in (("regressions", found.regressions), ("other changes", others)):
+    for title, rows in (("regressions", sweep_difference.regressions), ("other changes", others)):
         if rows:
             parts += [line(title, f"{len(rows):,}"), _changes(rows[:_MOST_ROWS])]
     return [
         *parts,
-        line("compared", counted(found.compared, "cell")),
-        line("verdict", verdict(found.ok)),
+        line("compared", counted(sweep_difference.compared, "cell")),
+        line("verdict", verdict(sweep_difference.ok)),
     ]
 
 
@@ -193,11 +199,11 @@ def _change(one: Difference) -> str:
     return f"{(one.after - one.before) / one.before:+.2%}"
 
 
-def diff_values(found: SweepDifference) -> dict[str, Any]:
+def diff_values(sweep_difference: SweepDifference) -> dict[str, Any]:
     """A difference as plain values."""
     return {
-        "ok": found.ok,
-        "compared": found.compared,
+        "ok": sweep_difference.ok,
+        "compared": sweep_difference.compared,
         "differences": [
             {
                 "labels": dict(one.labels),
@@ -206,6 +212,6 @@ def diff_values(found: SweepDifference) -> dict[str, Any]:
                 "after": one.after,
                 "regression": one.is_regression,
             }
-            for one in found.differences
+            for one in sweep_difference.differences
         ],
     }

@@ -11,19 +11,19 @@ from mlf_sdk.reporting.junit import add_case, document, legal
 from mlf_sdk.sweep.results import SweepResult, SweepRow
 
 
-def sweep_junit(found: SweepResult) -> bytes:
+def sweep_junit(sweep_result: SweepResult) -> bytes:
     """Render a sweep as one test suite; a cell without a result is an error."""
-    tags = [_tag(row, strict=found.strict) for row in found.rows]
+    tags = [_tag(row, strict=sweep_result.strict) for row in sweep_result.rows]
     suite = ET.Element(
         "testsuite",
-        name=legal(f"mlf-sdk sweep {found.title}"),
+        name=legal(f"mlf-sdk sweep {sweep_result.title}"),
         tests=str(len(tags)),
         failures=str(tags.count("failure")),
         errors=str(tags.count("error")),
         skipped=str(tags.count("skipped")),
-        time=f"{sum(row.duration_s or 0 for row in found.rows):.3f}",
+        time=f"{sum(row.duration_s or 0 for row in sweep_result.rows):.3f}",
     )
-    for row, tag in zip(found.rows, tags, strict=True):
+    for row, tag in zip(sweep_result.rows, tags, strict=True):
         name = ", ".join(label for axis, label in row.labels.items() if axis != "model")
         classname = legal(f"sweep.{row.labels.get('model', '')}")
         add_case(suite, name, classname, tag, row.why or row.verdict, seconds=row.duration_s or 0.0)

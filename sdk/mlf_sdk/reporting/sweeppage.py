@@ -21,35 +21,35 @@ _LOG_CHARS = 4_000  # of each cell; `mlf-sdk sweep show` has all
 _ROW = ("model", "item", "summary", "planned", "image", "measured", "state", "note")
 
 
-def write_page(found: SweepResult) -> Path:
+def write_page(sweep_result: SweepResult) -> Path:
     """Write the page of a sweep into its folder; returns its path."""
-    with Journal(found.folder) as journal:
-        logs = {row.name: journal.log(row.name)[-_LOG_CHARS:] for row in found.rows}
-    path = found.folder / PAGE_NAME
-    write_whole(path, render_sweep(found, logs))
+    with Journal(sweep_result.folder) as journal:
+        logs = {row.name: journal.log(row.name)[-_LOG_CHARS:] for row in sweep_result.rows}
+    path = sweep_result.folder / PAGE_NAME
+    write_whole(path, render_sweep(sweep_result, logs))
     return path
 
 
-def render_sweep(found: SweepResult, logs: dict[str, str]) -> bytes:
+def render_sweep(sweep_result: SweepResult, logs: dict[str, str]) -> bytes:
     """Render a sweep as an HTML page in UTF-8.
 
     Args:
-        found: the sweep.
+        sweep_result: the sweep.
         logs: by name of the cell; parsed by the page when one is looked at.
     """
-    known = [name for name in FIGURES if any(name in row.figures for row in found.rows)]
+    known = [name for name in FIGURES if any(name in row.figures for row in sweep_result.rows)]
     data = {
-        "axes": {axis: list(labels) for axis, labels in found.axes.items()},
+        "axes": {axis: list(labels) for axis, labels in sweep_result.axes.items()},
         "figures": known,
         "greater": list(GREATER_IS_BETTER),
-        "cells": [_cell(row) for row in found.rows],
+        "cells": [_cell(row) for row in sweep_result.rows],
     }
     return render(
         "sweep.html.j2",
-        found=found,
+        found=sweep_result,
         data=_script(data),
         logs=_script({name: plain_text(text) for name, text in logs.items() if text}),
-        folder=str(found.folder),
+        folder=str(sweep_result.folder),
         sdk_version=__version__,
     )
 

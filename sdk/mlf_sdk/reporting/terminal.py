@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.project import BuiltProject
 
 
-def comparison_text(found: Comparison, reference: str, inferences: int | None = None) -> str:
+def comparison_text(comparison: Comparison, reference: str, inferences: int | None = None) -> str:
     """Result of a comparison in words.
 
     Args:
-        found: the comparison.
+        comparison: the comparison.
         reference: name of the reference, e.g. ``the host's``.
         inferences: number to mention; None for none.
     """
-    elements = counted(sum(o.elements for o in found.outputs), "element")
+    elements = counted(sum(o.elements for o in comparison.outputs), "element")
     of = elements if inferences is None else f"{elements} of {counted(inferences, 'inference')}"
-    if not found.mismatches:
+    if not comparison.mismatches:
         counts = "" if inferences is None else f"; {of}"
-        return f"equal to {reference} (max difference {found.max_abs:.2g}{counts})"
-    most = f"max difference {found.max_abs:.2g}, relative {found.max_rel:.2g}"
-    return f"differ from {reference} in {found.mismatches:,} of {of} ({most})"
+        return f"equal to {reference} (max difference {comparison.max_abs:.2g}{counts})"
+    most = f"max difference {comparison.max_abs:.2g}, relative {comparison.max_rel:.2g}"
+    return f"differ from {reference} in {comparison.mismatches:,} of {of} ({most})"
 
 
 def board_text(board: Board, *, emulated: bool = True) -> str:
@@ -115,32 +115,32 @@ def twin_text(evidence: str) -> str:
     return "the unshared image's" if BOARD_APART in evidence else "the host's"
 
 
-def witness_comparisons(found: Witnessed) -> list[tuple[str, Comparison]]:
+def witness_comparisons(result: Witnessed) -> list[tuple[str, Comparison]]:
     """Comparisons with witnesses by their names: those that agree together, each other one by itself."""
-    agreeing = [r for r in found.compared if r.comparison is not None and r.comparison.ok]
+    agreeing = [r for r in result.compared if r.comparison is not None and r.comparison.ok]
     joined = [(_names(agreeing), _joined(agreeing))] if agreeing else []
-    return joined + [(r.witness, r.comparison) for r in _differing(found) if r.comparison]
+    return joined + [(r.witness, r.comparison) for r in _differing(result) if r.comparison]
 
 
-def witness_notes(found: Witnessed, uncovered: str) -> list[tuple[str, str]]:
+def witness_notes(result: Witnessed, uncovered: str) -> list[tuple[str, str]]:
     """Labels and texts about what is missing; empty: nothing is."""
-    notes = [("witness", f"{r.witness} gives nothing: {r.why}") for r in found.results if r.why]
-    if found.disagreement:
-        notes.append(("witness", found.disagreement))
-    if found.is_lacking:
-        notes.append(("witness", _lacking(found)))
+    notes = [("witness", f"{r.witness} gives nothing: {r.why}") for r in result.results if r.why]
+    if result.disagreement:
+        notes.append(("witness", result.disagreement))
+    if result.is_lacking:
+        notes.append(("witness", _lacking(result)))
     if uncovered:
         notes.append(("uncovered", f"{uncovered} (no witness)"))
     return notes
 
 
-def _lacking(found: Witnessed) -> str:
+def _lacking(result: Witnessed) -> str:
     said = "its kernels are only compared with themselves"
-    return f"{said}; {found.why}" if found.why else said
+    return f"{said}; {result.why}" if result.why else said
 
 
-def _differing(found: Witnessed) -> Sequence[WitnessResult]:
-    return [r for r in found.compared if r.comparison is not None and not r.comparison.ok]
+def _differing(result: Witnessed) -> Sequence[WitnessResult]:
+    return [r for r in result.compared if r.comparison is not None and not r.comparison.ok]
 
 
 def _names(results: Sequence[WitnessResult]) -> str:
@@ -153,14 +153,14 @@ def _joined(results: Sequence[WitnessResult]) -> Comparison:
     return Comparison(outputs=tuple(o for r in results if r.comparison for o in r.comparison.outputs))
 
 
-def witness_parts(found: Witnessed) -> Parts:
+def witness_parts(result: Witnessed) -> Parts:
     """Lines of the comparisons with witnesses."""
     return [
         line("outputs", comparison_text(compared, name), verdict(compared.ok))
-        for name, compared in witness_comparisons(found)
+        for name, compared in witness_comparisons(result)
     ]
 
 
-def note_parts(found: Witnessed, uncovered: str) -> Parts:
+def note_parts(result: Witnessed, uncovered: str) -> Parts:
     """Lines about what is missing."""
-    return [line(label, text) for label, text in witness_notes(found, uncovered)]
+    return [line(label, text) for label, text in witness_notes(result, uncovered)]

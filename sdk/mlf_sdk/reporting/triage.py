@@ -12,10 +12,10 @@ from mlf_sdk.reporting.layout import Parts, line, lines
 from mlf_sdk.triage.explain import Triage, fault_headline, triage_lines
 
 
-def triage_parts(found: Iterable[Triage], firmware: BuiltFirmware | None) -> Parts:
+def triage_parts(result: Iterable[Triage], firmware: BuiltFirmware | None) -> Parts:
     """Lay out faults: summary, cause, call path, registers."""
     parts: Parts = [line("image", str(firmware.elf))] if firmware else []
-    for one in found:
+    for one in result:
         model = f"model {one.fault.model}: " if one.fault.model else ""
         parts += [""] if parts else []
         parts += [line("fault", model + fault_headline(one))]

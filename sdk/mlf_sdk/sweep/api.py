@@ -76,8 +76,8 @@ def _enter(journal: Journal, plan: str | Path | Plan | None, own: SweepOptions) 
         return last
     if plan is None:
         plan = make_plan(own.archives, own.boards, own.settings)
-    found = plan if isinstance(plan, Plan) else read_plan(plan)
-    return journal.add_plan(found, expand(found), strict=own.strict is not False, shard=shard_of(own.shard))
+    result = plan if isinstance(plan, Plan) else read_plan(plan)
+    return journal.add_plan(result, expand(result), strict=own.strict is not False, shard=shard_of(own.shard))
 
 
 def _run(journal: Journal, number: int, own: SweepOptions, shown: Watcher) -> dict[str, str]:
@@ -101,8 +101,8 @@ def shard_of(text: str) -> tuple[int, int]:
     Raises:
         InputError: it is none, or I is not from 1 to N.
     """
-    found = _SHARD.fullmatch(text)
-    number, count = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = _SHARD.fullmatch(text)
+    number, count = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 1 <= number <= count:
         raise InputError(f"invalid value {text!r}", where="--shard", hint="Such as 1/4: the first of four.")
     return number, count
@@ -189,10 +189,10 @@ def find_cell(journal: Journal, start: str) -> str:
     Raises:
         InputError: there is none, or several.
     """
-    found = journal.names_like(start)
-    if len(found) != 1:
-        what = "there is no cell" if not found else f"{len(found)} cells begin with"
+    result = journal.names_like(start)
+    if len(result) != 1:
+        what = "there is no cell" if not result else f"{len(result)} cells begin with"
         raise InputError(
             f"{what} '{start}'", where=str(journal.folder), hint="See: mlf-sdk sweep status FOLDER."
         )
-    return found[0]
+    return result[0]

@@ -110,19 +110,19 @@ class ClusterExecutor:
 
     def events(self, timeout_s: float) -> list[Event]:
         """See Executor."""
-        found: list[Event] = []
+        result: list[Event] = []
         try:
-            found.append(self._events.get(timeout=timeout_s))
+            result.append(self._events.get(timeout=timeout_s))
             while True:
-                found.append(self._events.get_nowait())
+                result.append(self._events.get_nowait())
         except queue.Empty:
             pass
         while not self._dead.empty():
             self._dead.get().cancel()
         self._check_scheduler()
-        if not found and self._is_restarting():
-            found.append(Waiting(what="waiting for a worker that is started again"))
-        return found
+        if not result and self._is_restarting():
+            result.append(Waiting(what="waiting for a worker that is started again"))
+        return result
 
     def cancel(self, name: str) -> None:
         """See Executor."""
@@ -141,13 +141,13 @@ class ClusterExecutor:
 
     def _input(self, path: str, digest: str) -> Future:
         """The content of an input at the workers: it travels once, and is sent again where it was lost."""
-        found = self._inputs.get(digest)
-        if found is None or found.status not in ("pending", "finished"):
+        result = self._inputs.get(digest)
+        if result is None or result.status not in ("pending", "finished"):
             key = f"mlf-input-{digest}-{next(self._numbers)}"  # the client never sends a key twice
-            found = self._inputs[digest] = self._client.submit(
+            result = self._inputs[digest] = self._client.submit(
                 store_digest, digest, pack(path), key=key, pure=False
             )
-        return found
+        return result
 
     # ---- what the cluster says ----
 
@@ -329,5 +329,5 @@ def local_cluster(jobs: int, boards: tuple[str, ...], scratch: str) -> Iterator[
     }
     with SpecCluster(
         workers=workers, scheduler=scheduler, silence_logs="CRITICAL", name="mlf-sweep"
-    ) as found:
-        yield found
+    ) as result:
+        yield result

@@ -19,8 +19,8 @@ def describe_machine(boards: Iterable[str] = ()) -> dict[str, float]:
     Args:
         boards: places such as ``labgrid:desk``, and ports such as ``port /dev/ttyACM0``; one of each.
     """
-    found = {tool_resource(SDK, sdk_version()): MANY}
-    found |= {tool_resource(name, version): MANY for name, version in tool_versions().items()}
+    result = {tool_resource(SDK, sdk_version()): MANY}
+    result |= {tool_resource(name, version): MANY for name, version in tool_versions().items()}
     if os.environ.get("ZEPHYR_BASE") or Path("~/zephyrproject/zephyr").expanduser().is_dir():
-        found[ZEPHYR] = MANY
-    return found | {place_resource(board): 1.0 for board in boards}
+        result[ZEPHYR] = MANY
+    return result | {place_resource(board): 1.0 for board in boards}

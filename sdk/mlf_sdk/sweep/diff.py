@@ -60,18 +60,18 @@ def diff_sweeps(before: SweepResult, after: SweepResult, limit: GrowthLimit) -> 
     axes = [axis for axis in before.axes if axis in after.axes]
     old = {_key(row, axes): row for row in before.rows}
     new = {_key(row, axes): row for row in after.rows}
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for key, row in old.items():
         labels = dict(zip(axes, key, strict=True))
         if key in new:
-            found += _changes(labels, row, new[key], limit)
+            differences += _changes(labels, row, new[key], limit)
         else:
-            found.append(_verdict_change(labels, row.verdict, "", is_regression=True))
+            differences.append(_verdict_change(labels, row.verdict, "", is_regression=True))
     for key in new.keys() - old.keys():
         labels = dict(zip(axes, key, strict=True))
-        found.append(_verdict_change(labels, "", new[key].verdict, is_regression=False))
-    found.sort(key=lambda one: not one.is_regression)
-    return SweepDifference(compared=len(old.keys() & new.keys()), differences=tuple(found))
+        differences.append(_verdict_change(labels, "", new[key].verdict, is_regression=False))
+    differences.sort(key=lambda one: not one.is_regression)
+    return SweepDifference(compared=len(old.keys() & new.keys()), differences=tuple(differences))
 
 
 def _key(row: SweepRow, axes: list[str]) -> tuple[str, ...]:
@@ -85,10 +85,10 @@ def _verdict_change(labels: Mapping[str, str], before: str, after: str, *, is_re
 def _changes(
     labels: Mapping[str, str], before: SweepRow, after: SweepRow, limit: GrowthLimit
 ) -> list[Difference]:
-    found = []
+    result = []
     if before.verdict != after.verdict:
         worse = _RANK.get(after.verdict, 0) < _RANK.get(before.verdict, 0)
-        found.append(_verdict_change(labels, before.verdict, after.verdict, is_regression=worse))
+        result.append(_verdict_change(labels, before.verdict, after.verdict, is_regression=worse))
     for name in (*SMALLER_IS_BETTER, *GREATER_IS_BETTER):
         old, new = before.figures.get(name), after.figures.get(name)
         if old == new:
@@ -98,5 +98,5 @@ def _changes(
             growth = new - old if name in SMALLER_IS_BETTER else old - new
             room = old * limit.share
             worse = growth > (max(room, limit.size_bytes) if name.endswith("_bytes") else room)
-        found.append(Difference(labels=labels, what=name, before=old, after=new, is_regression=bool(worse)))
-    return found
+        result.append(Difference(labels=labels, what=name, before=old, after=new, is_regression=bool(worse)))
+    return result

@@ -34,8 +34,8 @@ def open_executor(
     require_cluster()
     from mlf_sdk.sweep.cluster import open_cluster
 
-    with open_cluster(jobs, scheduler, boards) as found:
-        yield found
+    with open_cluster(jobs, scheduler, boards) as result:
+        yield result
 
 
 def require_cluster() -> None:

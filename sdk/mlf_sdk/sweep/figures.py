@@ -43,5 +43,5 @@ GREATER_IS_BETTER = ("accuracy_share",)
 
 def figures_of(cell: Cell) -> dict[str, float]:
     """Figures of a cell that are known, by name."""
-    found = {name: getattr(cell, field) for name, field in FIGURES.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    result = {name: getattr(cell, field) for name, field in FIGURES.items()}
+    return {name: value for name, value in result.items() if value is not None}

@@ -66,14 +66,14 @@ def files_in(path: str | Path) -> tuple[tuple[str, Path], ...]:
     """
     place = Path(path)
     if place.is_dir():
-        return tuple((found.relative_to(place).as_posix(), found) for found in _tree(place))
+        return tuple((files.relative_to(place).as_posix(), files) for files in _tree(place))
     if not place.is_file():
         raise InputError("there is no such file", where=str(path))
     if place.suffix == ".toml":
         row = load_board(place)
         return ((place.name, place), *((name, place.parent / name) for name in row.sources))
-    found = files_of(place) if place.suffix != ".npz" else (place,)
-    return tuple((one.name, one) for one in found)
+    files = files_of(place) if place.suffix != ".npz" else (place,)
+    return tuple((one.name, one) for one in files)
 
 
 def digest_of(path: str | Path) -> str:
@@ -82,13 +82,13 @@ def digest_of(path: str | Path) -> str:
     Raises:
         InputError: it can't be read.
     """
-    found = files_in(path)
+    files = files_in(path)
     digest = hashlib.sha256()
     try:
-        if len(found) == 1 and not Path(path).is_dir():
-            _add_file(digest, found[0][1])
+        if len(files) == 1 and not Path(path).is_dir():
+            _add_file(digest, files[0][1])
         else:
-            for name, file in found:
+            for name, file in files:
                 digest.update(f"\0{name}\0{file.stat().st_size}\0".encode())
                 _add_file(digest, file)
     except OSError as error:
@@ -142,9 +142,9 @@ def resources_for(board: str) -> tuple[str, ...]:
         tools = ((isa_of(row) if row is not None else None) or fallback_isa()).tools
         programs = (tools.c, NATIVE) if scheme == PLACE_SCHEME else (tools.c, NATIVE, tools.emulator)
     versions = tool_versions()
-    found = [tool_resource(name, versions[name]) for name in programs if name in versions]
+    result = [tool_resource(name, versions[name]) for name in programs if name in versions]
     zephyr = [ZEPHYR] if scheme == ZEPHYR else []
-    return (tool_resource(SDK, sdk_version()), *found, *zephyr)
+    return (tool_resource(SDK, sdk_version()), *result, *zephyr)
 
 
 def places_of(board: str) -> tuple[str, ...]:

@@ -163,7 +163,7 @@ def lost_result(job: Job, why: str) -> JobResult:
 def _attempt(job: Job, files: Mapping[str, str], log: _Log) -> JobResult:
     """Run a job on files that are there."""
     try:
-        return dataclasses.replace(lost_result(job, ""), **_found(job, files, log))
+        return dataclasses.replace(lost_result(job, ""), **_findings(job, files, log))
     except CoordinatorLostError as error:
         log.error(error)
         return dataclasses.replace(lost_result(job, ""), board_lost=str(error.what))
@@ -176,7 +176,7 @@ def _attempt(job: Job, files: Mapping[str, str], log: _Log) -> JobResult:
         return _ended(job, f"mlf-sdk itself failed: {type(error).__name__}: {error}", FAILED)
 
 
-def _found(job: Job, files: Mapping[str, str], log: _Log) -> dict[str, Any]:
+def _findings(job: Job, files: Mapping[str, str], log: _Log) -> dict[str, Any]:
     """Fields of the result."""
     here = {name: _relocated(value, files) for name, value in job.spec.fields.items()}
     request = Request.from_json(msgspec.json.encode(here))
@@ -216,12 +216,12 @@ def _relocated(value: Any, files: Mapping[str, str]) -> Any:  # noqa: ANN401
 
 
 def _cell(job: Job, request: Request, log: _Log) -> Cell:
-    found = job.reference or Reference()
-    twin = None if found.outputs is None else Twin(found.outputs, found.evidence)
+    reference = job.reference or Reference()
+    twin = None if reference.outputs is None else Twin(reference.outputs, reference.evidence)
     if request.expect is None:
         request = request.replace(twin=twin is None)
     request = request.replace(strict=False)  # what is unproven becomes the outcome of the cell
-    return run_cell(CellJob(request=request, twin=twin, fault=found.fault), log)
+    return run_cell(CellJob(request=request, twin=twin, fault=reference.fault), log)
 
 
 def _on_place(job: Job, request: Request, log: _Log) -> tuple[Cell | None, str]:

@@ -33,24 +33,24 @@ class Journal(JournalView):
     # ---- plans ----
 
     def add_plan(
-        self, plan: Plan, found: Expansion, *, strict: bool = True, shard: tuple[int, int] = (1, 1)
+        self, plan: Plan, expansion: Expansion, *, strict: bool = True, shard: tuple[int, int] = (1, 1)
     ) -> int:
         """Enter a plan with its cells; those that are finished stay so.
 
         Args:
             plan: for its title and gates.
-            found: its cells and references.
+            expansion: its cells and references.
             strict: unproven cells count as failed.
             shard: (i, n): enter the i-th of n parts of the cells alone.
 
         Returns:
             Number of the plan.
         """
-        mine = [(at, cell) for at, cell in enumerate(found.cells) if in_shard(cell.spec.name, shard)]
+        mine = [(at, cell) for at, cell in enumerate(expansion.cells) if in_shard(cell.spec.name, shard)]
         digest = hashlib.sha256()
-        for cell in found.cells:
+        for cell in expansion.cells:
             digest.update(f"{cell.spec.name}{cell.labels}".encode())
-        axes, gates = json.dumps(found.axes), msgspec.json.encode(plan.gates).decode()
+        axes, gates = json.dumps(expansion.axes), msgspec.json.encode(plan.gates).decode()
         digest.update(f"{plan.name}{axes}{gates}{strict}".encode())
         with self.transaction():
             self.db.execute(
@@ -72,7 +72,7 @@ class Journal(JournalView):
             )
             self.db.executemany(
                 "INSERT OR REPLACE INTO plan_references VALUES (?, ?, ?)",
-                ((number, name, encode(spec)) for name, spec in found.references.items()),
+                ((number, name, encode(spec)) for name, spec in expansion.references.items()),
             )
         return number
 
@@ -161,10 +161,10 @@ class Journal(JournalView):
                 "UPDATE cells SET deaths = deaths + 1, state = 'planned' WHERE name = ? AND state != 'done'",
                 (name,),
             )
-            found = self.db.execute("SELECT deaths FROM cells WHERE name = ?", (name,)).fetchone()
-            if found is None or found[0] < MOST_DEATHS:
+            result = self.db.execute("SELECT deaths FROM cells WHERE name = ?", (name,)).fetchone()
+            if result is None or result[0] < MOST_DEATHS:
                 return False
-            self.set_aside([name], f"it killed its worker {found[0]} times")
+            self.set_aside([name], f"it killed its worker {result[0]} times")
         return True
 
     def set_aside(self, names: Iterable[str], why: str, state: str = ASIDE) -> None:
@@ -184,20 +184,20 @@ class Journal(JournalView):
         """Dead boards with the reasons."""
         return dict(self.db.execute("SELECT name, why FROM boards"))
 
-    def put_reference(self, name: str, found: Reference) -> None:
+    def put_reference(self, name: str, reference: Reference) -> None:
         """Keep expected outputs."""
         with self.transaction():
-            self.db.execute("INSERT OR REPLACE INTO refs VALUES (?, ?)", (name, encode(found)))
+            self.db.execute("INSERT OR REPLACE INTO refs VALUES (?, ?)", (name, encode(reference)))
 
     def reference(self, name: str) -> Reference | None:
         """Expected outputs that were kept; None: there are none."""
         row = self.db.execute("SELECT result FROM refs WHERE name = ?", (name,)).fetchone()
         if row is None:
             return None
-        found = msgspec.json.decode(row[0])
-        outputs = found["outputs"]
+        result = msgspec.json.decode(row[0])
+        outputs = result["outputs"]
         arrays = None if outputs is None else {key: as_array(value) for key, value in outputs.items()}
-        return Reference(outputs=arrays, evidence=found["evidence"], fault=found["fault"])
+        return Reference(outputs=arrays, evidence=result["evidence"], fault=result["fault"])
 
     # ---- what people change ----
 

@@ -72,8 +72,8 @@ class JournalView:
 
     def last_plan(self) -> int | None:
         """Number of the plan that was used last; None: there is none."""
-        found = self.db.execute("SELECT id FROM plans ORDER BY used DESC, id DESC LIMIT 1").fetchone()
-        return None if found is None else int(found[0])
+        result = self.db.execute("SELECT id FROM plans ORDER BY used DESC, id DESC LIMIT 1").fetchone()
+        return None if result is None else int(result[0])
 
     def plan(self, number: int) -> tuple[str, dict[str, list[str]], dict[str, Any], bool]:
         """Title, axes with their labels, gates, and strictness of a plan."""

@@ -65,7 +65,7 @@ def _merge(journal: Journal, folder: Path) -> None:
     try:
         with journal.transaction():
             digest = db.execute("SELECT digest FROM other.plans WHERE id = ?", (theirs,)).fetchone()[0]
-            known = [found for (found,) in db.execute("SELECT digest FROM plans")]
+            known = [result for (result,) in db.execute("SELECT digest FROM plans")]
             if known and digest not in known:
                 raise InputError(
                     "it is another plan than that of the folders before",

@@ -55,16 +55,16 @@ class Part:
 def parts_of(plan: Plan, base: Request) -> dict[str, list[Part]]:
     """Parts of a plan by axis, those of the model and the board first."""
     models = [PlannedModel(source=source) for source in plan.axes.get(MODEL, [])]
-    found = {MODEL: [part for model in (*plan.models, *models) for part in model_parts(model, plan, base)]}
-    _check_labels(found[MODEL], MODEL)
+    result = {MODEL: [part for model in (*plan.models, *models) for part in model_parts(model, plan, base)]}
+    _check_labels(result[MODEL], MODEL)
     boards = plan.axes.get(BOARD) or [plan.options.get(BOARD) or base.board or DEFAULT_BOARD]
     option = plan.options | given_options(base)
-    found[BOARD] = [board_part(str(board), option) for board in boards]
+    result[BOARD] = [board_part(str(board), option) for board in boards]
     for axis, values in plan.axes.items():
         if axis not in (MODEL, BOARD):
-            found[axis] = [part_of(axis, value) for value in values]
-            _check_labels(found[axis], axis)
-    return found
+            result[axis] = [part_of(axis, value) for value in values]
+            _check_labels(result[axis], axis)
+    return result
 
 
 def _check_labels(parts: Sequence[Part], axis: str) -> None:
@@ -184,14 +184,14 @@ def text_of(value: Any) -> str:  # noqa: ANN401
 
 def merged(*parts: Part) -> Part:
     """One part of several; a later one wins."""
-    found = Part(label=", ".join(part.label for part in parts))
+    result = Part(label=", ".join(part.label for part in parts))
     for part in parts:
-        found.fields.update(part.fields)
-        found.files.update(part.files)
+        result.fields.update(part.fields)
+        result.files.update(part.files)
     return Part(
-        label=found.label,
-        fields=found.fields,
-        files=found.files,
+        label=result.label,
+        fields=result.fields,
+        files=result.files,
         identity=tuple(pair for part in parts for pair in part.identity),
         board=next((part.board for part in parts if part.board), ""),
     )

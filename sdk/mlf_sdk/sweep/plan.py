@@ -147,8 +147,8 @@ def checked_plan(plan: Plan, where: str) -> Plan:
         for one in plan.models
     )
     rows = [
-        tuple(_row(row, known, f"{where}: {table}") for row in found)
-        for table, found in (("include", plan.include), ("exclude", plan.exclude))
+        tuple(_row(row, known, f"{where}: {table}") for row in result)
+        for table, result in (("include", plan.include), ("exclude", plan.exclude))
     ]
     return msgspec.structs.replace(
         plan, axes=axes, options=options, models=models, include=rows[0], exclude=rows[1]
@@ -163,9 +163,9 @@ def field_of(axis: str, where: str) -> str:
     """
     name = axis.replace("-", "_")
     fields = _fields()
-    for found in (name, f"{name}_s"):
-        if found == MODEL or found in fields:
-            return found
+    for result in (name, f"{name}_s"):
+        if result == MODEL or result in fields:
+            return result
     raise _unknown(axis, [MODEL, *sorted(fields)], where, "option")
 
 
@@ -184,11 +184,11 @@ def _typed_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _row(row: Mapping[str, Any], known: Iterable[str], where: str) -> dict[str, Any]:
-    found = {field_of(name, where): value for name, value in row.items()}
-    for name in found:
+    result = {field_of(name, where): value for name, value in row.items()}
+    for name in result:
         if name not in known:
             raise _unknown(name, known, where, "axis")
-    return found
+    return result
 
 
 def _typed(axis: str, value: Any, where: str) -> Any:  # noqa: ANN401
@@ -201,9 +201,9 @@ def _typed(axis: str, value: Any, where: str) -> Any:  # noqa: ANN401
         return value
     if isinstance(value, str) and str not in (hints[name], *typing.get_args(hints[name])):
         value = _parsed(value)
-    found = typed_value(value, hints[name], where)
-    Request(**{name: found})  # says what is wrong with a value
-    return found
+    result = typed_value(value, hints[name], where)
+    Request(**{name: result})  # says what is wrong with a value
+    return result
 
 
 def _parsed(text: str) -> Any:  # noqa: ANN401
@@ -222,10 +222,10 @@ def _below(plan: Plan, folder: Path) -> Plan:
     def path(value: str | None) -> str | None:
         return None if value is None else str(below(folder, value))
 
-    def table(found: Mapping[str, Any]) -> dict[str, Any]:
+    def table(result: Mapping[str, Any]) -> dict[str, Any]:
         return {
             name: below(folder, value) if name.replace("-", "_") in _PATHS else value
-            for name, value in found.items()
+            for name, value in result.items()
         }
 
     models = tuple(

@@ -69,18 +69,18 @@ class PoolExecutor:
 
     def events(self, timeout_s: float) -> list[Event]:
         """See Executor."""
-        found, self._begun = self._begun, []
+        results, self._begun = self._begun, []
         busy = {slot.line: slot for slot in self._slots if slot.name}
-        for line in wait(list(busy), 0.0 if found else timeout_s):
+        for line in wait(list(busy), 0.0 if results else timeout_s):
             slot = busy[line]  # type: ignore[index]  # one of those that were given
             name, slot.name = slot.name, ""
             try:
                 result: JobResult = slot.line.recv()
-                found.append(Finished(result=result))
+                results.append(Finished(result=result))
             except (EOFError, OSError):
-                found.append(Died(name=name, worker=f"process {slot.process.pid}"))
+                results.append(Died(name=name, worker=f"process {slot.process.pid}"))
                 self._replace(slot)
-        return found
+        return results
 
     def cancel(self, name: str) -> None:
         """See Executor."""

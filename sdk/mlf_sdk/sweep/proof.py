@@ -102,20 +102,20 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
         with suppress(ModuleChoiceError):  # one that can't be read ends the proof
             Pipeline().models(request)
     plan = Plan(name="proof", axes={MODEL: list(request.source), BOARD: list(boards)})
-    found = expand(plan, request.replace(platform=None, board=None))
-    names = names_of(found.cells)
+    result = expand(plan, request.replace(platform=None, board=None))
+    names = names_of(result.cells)
     with cache_in_use(), Journal(cache_dir("proofs"), create=True) as journal:
         last = journal.last_plan()
-        number = journal.add_plan(plan, found)
+        number = journal.add_plan(plan, result)
         journal.recover()
         pending = {spec.name for spec in journal.pending(number)}
         if again := _to_repeat(journal, names, pending, own, goes_on=number == last and bool(pending)):
             journal.retry(again)
         wanted = journal.pending(number)
-        shown = _Progress(progress, {cell.spec.name: cell.labels for cell in found.cells})
+        shown = _Progress(progress, {cell.spec.name: cell.labels for cell in result.cells})
         shown.begin(len(names), len(names) - len(wanted))
         with open_executor(own.jobs, own.scheduler) as executor:
-            left = Engine(journal, executor, found.references, shown).run(wanted)
+            left = Engine(journal, executor, result.references, shown).run(wanted)
         if left:
             raise ToolError(
                 next(iter(left.values())),
@@ -149,18 +149,18 @@ def _to_repeat(
 
 
 def _cell(journal: Journal, name: str) -> Cell:
-    found = journal.result(name)
-    if found is None:
+    result = journal.result(name)
+    if result is None:
         raise ToolError("a cell has no result", where=f"proof: {name}", hint="Run the proof again.")
-    return found
+    return result
 
 
 def proof_boards(request: Request, own: ProofOptions) -> tuple[str, ...]:
     """Boards of a proof; with the platform Zephyr, as targets such as ``zephyr:mps2-an385``."""
     if request.platform != ZEPHYR:
         named = own.boards or (EMULATED,)
-        found = [emulated_boards(request.board_file) if name == EMULATED else (name,) for name in named]
-        return tuple(dict.fromkeys(name for names in found for name in names))
+        result = [emulated_boards(request.board_file) if name == EMULATED else (name,) for name in named]
+        return tuple(dict.fromkeys(name for names in result for name in names))
     names = (name if ":" in name else f"{ZEPHYR}:{name}" for name in own.boards)
     return tuple(names) or emulated_zephyr_boards()
 

@@ -110,12 +110,12 @@ def read_results(journal: Journal, plan: int, left: Mapping[str, str] | None = N
         "WHERE plan = ? ORDER BY position",
         (plan,),
     )
-    found = []
+    results = []
     for labels, name, state, note, seconds, worker, result in rows:
         cell = decoder.decode(result) if state == DONE else None
         figures = figures_of(cell) if cell is not None else {}
         verdict, why = _verdict(cell, state, reasons.get(name, note), gates, figures)
-        found.append(
+        results.append(
             SweepRow(
                 name=name,
                 labels=json.loads(labels),
@@ -134,7 +134,7 @@ def read_results(journal: Journal, plan: int, left: Mapping[str, str] | None = N
         folder=journal.folder,
         plan=plan,
         axes=axes,
-        rows=tuple(found),
+        rows=tuple(results),
         gates=gates,
         strict=strict,
         left=reasons,

@@ -56,15 +56,15 @@ def connect(folder: Path, *, create: bool) -> sqlite3.Connection:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        found = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
+        result = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
         try:
-            _prepare(found, path)
+            _prepare(result, path)
         except BaseException:
-            found.close()
+            result.close()
             raise
     except (sqlite3.Error, OSError) as error:
         raise ToolError(f"the journal can't be used: {error}", where=str(path)) from error
-    return found
+    return result
 
 
 def _prepare(journal: sqlite3.Connection, path: Path) -> None:
@@ -113,6 +113,6 @@ def _find_lost(journal: sqlite3.Connection) -> None:
 
 def _lost_by(result: bytes) -> str:
     """Error that ended a cell of version 1 before its model was read; empty: it is known to be impossible."""
-    found = msgspec.json.decode(result)
-    is_known = bool(found["model"]) or found["why"].startswith(("refused: ", "the image does not fit: "))
-    return "" if is_known else str(found["why"])
+    results = msgspec.json.decode(result)
+    is_known = bool(results["model"]) or results["why"].startswith(("refused: ", "the image does not fit: "))
+    return "" if is_known else str(results["why"])

@@ -29,11 +29,11 @@ def find_program(names: Collection[str], install: str, which: Which = shutil.whi
     Raises:
         MissingToolError: none is.
     """
-    found = next((path for path in map(which, names) if path), None)
-    if found is None:
+    result = next((path for path in map(which, names) if path), None)
+    if result is None:
         said = " or ".join(f"'{name}'" for name in names)
         raise MissingToolError(f"{said} is not installed", hint=install)
-    return found
+    return result
 
 
 def server_argv(
@@ -64,7 +64,7 @@ def server_argv(
     for arg in server.args:
         parts = (arg,) if isinstance(arg, str) else arg
         if all(name in values for part in parts for name in PLACEHOLDER.findall(part)):
-            argv += [PLACEHOLDER.sub(lambda found: values[found[1]], part) for part in parts]
+            argv += [PLACEHOLDER.sub(lambda result: values[result[1]], part) for part in parts]
     return argv
 
 
@@ -162,5 +162,5 @@ def free_port() -> int:
     """A TCP port of this machine that nothing listens at."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
+        result: int = probe.getsockname()[1]
+        return result

@@ -120,8 +120,8 @@ def open_place(board: str, environ: Mapping[str, str] | None = None) -> Iterator
     name = board.removeprefix(PREFIX)
     if not name:
         raise InputError("no place was named", where="--board", hint="Write it as labgrid:PLACE.")
-    with open_coordinator(environ) as found:
-        place, resources = found.run(_find(found, name, f"{board} at {found.address}"))
+    with open_coordinator(environ) as coordinator:
+        place, resources = coordinator.run(_find(coordinator, name, f"{board} at {coordinator.address}"))
         yield _place(name, place.tags, {cls: entry.params for (_, cls), entry in resources.items()})
 
 
@@ -213,11 +213,11 @@ async def _end(session: Any) -> None:  # noqa: ANN401
     await session.close()
 
 
-async def _find(found: Coordinator, name: str, where: str) -> tuple[Any, Any]:
+async def _find(coordinator: Coordinator, name: str, where: str) -> tuple[Any, Any]:
     try:
-        place = found.session.get_acquired_place(name)
-        resources = found.session.get_target_resources(place)
-    except found.client.Error as error:
+        place = coordinator.session.get_acquired_place(name)
+        resources = coordinator.session.get_target_resources(place)
+    except coordinator.client.Error as error:
         raise CoordinatorLostError(
             str(error),
             where=where,

@@ -100,17 +100,17 @@ def require_labgrid() -> Iterator[None]:
 @contextmanager
 def _opened(rest: str) -> Iterator[tuple[Any, str]]:
     """Yield labgrid's Environment and the target's name; its errors become ours."""
-    found = _SPEC.fullmatch(rest)
-    if found is None or not Path(found["file"]).is_file():
+    match = _SPEC.fullmatch(rest)
+    if match is None or not Path(match["file"]).is_file():
         raise InputError("there is no such environment", where=f"labgrid:{rest}")
     with require_labgrid():
         from labgrid import Environment
-    name = found["name"] or _DEFAULT_TARGET
+    name = match["name"] or _DEFAULT_TARGET
     env = None
     try:
-        env = Environment(found["file"])
+        env = Environment(match["file"])
         if env.get_target(name) is None:
-            raise InputError(f"the environment has no target '{name}'", where=found["file"])
+            raise InputError(f"the environment has no target '{name}'", where=match["file"])
         yield env, name
     except (MlfError, GeneratorExit, KeyboardInterrupt):
         raise

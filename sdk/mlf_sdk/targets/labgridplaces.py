@@ -52,10 +52,10 @@ def acquired(place: str, timeout_s: float) -> Iterator[None]:
 def release(name: str) -> None:
     """Release a place that this machine marked, and remove the mark."""
     marker = _marker(name)
-    with open_coordinator() as found:
-        place = found.run(_find(found, name))
-        if place.acquired == _self(found):
-            found.run(_ask(found, "Release", name))
+    with open_coordinator() as coordinator:
+        place = coordinator.run(_find(coordinator, name))
+        if place.acquired == _self(coordinator):
+            coordinator.run(_ask(coordinator, "Release", name))
     marker.unlink(missing_ok=True)
 
 
@@ -66,26 +66,26 @@ def marked_places() -> tuple[str, ...]:
 
 def tagged_places() -> tuple[str, ...]:
     """Names of the coordinator's places that have a tag for their board."""
-    with open_coordinator() as found:
-        return found.run(_tagged(found))
+    with open_coordinator() as coordinator:
+        return coordinator.run(_tagged(coordinator))
 
 
-async def _tagged(found: Coordinator) -> tuple[str, ...]:
-    return tuple(name for name, place in found.session.places.items() if place.tags.get(BOARD_TAG))
+async def _tagged(coordinator: Coordinator) -> tuple[str, ...]:
+    return tuple(name for name, place in coordinator.session.places.items() if place.tags.get(BOARD_TAG))
 
 
 def _acquire(name: str, marker: Path, timeout_s: float) -> bool:
     """Acquire a place; False: its user holds it already."""
     deadline = time.monotonic() + timeout_s
     while True:
-        with open_coordinator() as found:
-            place = found.run(_find(found, name))
-            if place.acquired == _self(found):
+        with open_coordinator() as coordinator:
+            place = coordinator.run(_find(coordinator, name))
+            if place.acquired == _self(coordinator):
                 return marker.exists()  # its holder was killed, if it has a mark
             if not place.acquired:
                 marker.parent.mkdir(parents=True, exist_ok=True)
                 marker.write_text(name, encoding="utf-8")
-                if found.run(_ask(found, "Acquire", name)):
+                if coordinator.run(_ask(coordinator, "Acquire", name)):
                     return True
         if time.monotonic() >= deadline:
             raise TargetError(
@@ -96,20 +96,20 @@ def _acquire(name: str, marker: Path, timeout_s: float) -> bool:
         time.sleep(_AGAIN_S)
 
 
-async def _find(found: Coordinator, name: str) -> Any:  # noqa: ANN401 (labgrid has no types)
+async def _find(coordinator: Coordinator, name: str) -> Any:  # noqa: ANN401 (labgrid has no types)
     try:
-        return found.session.get_place(name)
-    except found.client.Error as error:
+        return coordinator.session.get_place(name)
+    except coordinator.client.Error as error:
         raise TargetError(
-            str(error), where=f"{PREFIX}{name} at {found.address}", hint="See: labgrid-client places."
+            str(error), where=f"{PREFIX}{name} at {coordinator.address}", hint="See: labgrid-client places."
         ) from error
 
 
-def _self(found: Coordinator) -> str:
-    return f"{found.session.gethostname()}/{found.session.getuser()}"
+def _self(coordinator: Coordinator) -> str:
+    return f"{coordinator.session.gethostname()}/{coordinator.session.getuser()}"
 
 
-async def _ask(found: Coordinator, what: str, name: str) -> bool:
+async def _ask(coordinator: Coordinator, what: str, name: str) -> bool:
     """Send a request about a place; False: the coordinator refused it."""
     from grpc import StatusCode
     from grpc.aio import AioRpcError
@@ -117,14 +117,14 @@ async def _ask(found: Coordinator, what: str, name: str) -> bool:
 
     request = getattr(messages, f"{what}PlaceRequest")(placename=name)
     try:
-        await getattr(found.session.stub, f"{what}Place")(request)
+        await getattr(coordinator.session.stub, f"{what}Place")(request)
     except AioRpcError as error:
         if error.code() != StatusCode.UNAVAILABLE:
             return False
         raise CoordinatorLostError(
-            f"the coordinator is gone: {error.details()}", where=found.address
+            f"the coordinator is gone: {error.details()}", where=coordinator.address
         ) from error
-    await found.session.sync_with_coordinator()
+    await coordinator.session.sync_with_coordinator()
     return True
 
 

@@ -80,10 +80,10 @@ def open_emulated(
 
 def _timeouts(timeout_s: float) -> Timeouts:
     """Timeouts of a process: nothing is lost on the way to it, so it is silent while the machine is busy."""
-    found = Timeouts(run_s=timeout_s, transfer_s=max(timeout_s, Timeouts().transfer_s))
-    while found.silence_s < timeout_s:
-        found = dataclasses.replace(found, tries=found.tries + 1)
-    return found
+    timeouts = Timeouts(run_s=timeout_s, transfer_s=max(timeout_s, Timeouts().transfer_s))
+    while timeouts.silence_s < timeout_s:
+        timeouts = dataclasses.replace(timeouts, tries=timeouts.tries + 1)
+    return timeouts
 
 
 @contextmanager
@@ -100,8 +100,8 @@ def _explained(process: RunningProcess, elf: Path) -> Iterator[None]:
 
         if isinstance(error, DeviceFaultError):
             process.wait(_END_S if not error.fault.registers else 0)  # a host program says more at its end
-            found = triage(error.fault, elf, step_name=error.found.step_name)
-            error.explain(add_sanitizer_report(found, process.stderr_text(), elf.parent.parent))
+            result = triage(error.fault, elf, step_name=error.found.step_name)
+            error.explain(add_sanitizer_report(result, process.stderr_text(), elf.parent.parent))
         elif (
             not isinstance(error, DeviceError | NoAnswerError) and (code := process.wait(_END_S)) is not None
         ):

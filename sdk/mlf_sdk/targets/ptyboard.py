@@ -56,8 +56,8 @@ def _pty_of(process: RunningProcess, board: Board) -> str:
                 if not data:
                     break
                 said += data
-            if found := _NAMED.search(said):
-                return os.fsdecode(found[1])
+            if match := _NAMED.search(said):
+                return os.fsdecode(match[1])
     finally:
         os.close(output)
     raise TargetError(

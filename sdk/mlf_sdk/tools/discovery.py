@@ -93,5 +93,5 @@ def _status(tool: Tool, runner: ProcessRunner, which: Callable[[str], str | None
         result = runner([path, "--version"], timeout_s=_TIMEOUT_S)
     except ToolError as error:
         return ToolStatus(tool=tool, path=path, version=None, hint=f"It does not run: {error.what}")
-    found = _VERSION.search(re.sub(r"\([^)]*\)", "", result.stdout)) or _VERSION.search(result.stdout)
-    return ToolStatus(tool=tool, path=path, version=found.group() if found else None)
+    match = _VERSION.search(re.sub(r"\([^)]*\)", "", result.stdout)) or _VERSION.search(result.stdout)
+    return ToolStatus(tool=tool, path=path, version=match.group() if match else None)

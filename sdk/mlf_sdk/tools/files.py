@@ -145,10 +145,10 @@ def remove_abandoned(prefix: str, parent: Path) -> int:
         Number of folders that were removed.
     """
     removed = 0
-    found: list[Path] = []
+    paths: list[Path] = []
     with suppress(OSError):  # it is not there, or can't be listed
-        found += parent.iterdir()
-    for folder in found:
+        paths += parent.iterdir()
+    for folder in paths:
         if not folder.name.startswith(prefix) or not _is_own_folder(folder):
             continue
         owner = None
@@ -201,7 +201,7 @@ def _lock(folder: Path, flags: int) -> int | None:
 
 def _is_own_folder(folder: Path) -> bool:
     try:
-        found = folder.lstat()
+        result = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return stat.S_ISDIR(result.st_mode) and result.st_uid == os.getuid()

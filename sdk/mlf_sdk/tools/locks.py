@@ -166,8 +166,8 @@ def _owner(entry: Path) -> str:
     start = content.find(f"{MARK}=".encode())
     if start < 0 or (start and content[start - 1] != 0):
         return ""
-    found = content[start + len(MARK) + 1 :].split(b"\0", 1)[0].decode(errors="replace")
-    return found if found.partition("-")[0].isdigit() else ""
+    result = content[start + len(MARK) + 1 :].split(b"\0", 1)[0].decode(errors="replace")
+    return result if result.partition("-")[0].isdigit() else ""
 
 
 def _identity(pid: int) -> str:

@@ -202,8 +202,8 @@ def encode_document(
 
 
 def _licence_of(data: bytes) -> str:
-    found = _LICENCE_LINE.search(data[:_LICENCE_WITHIN_BYTES])
-    name = found[1].decode("ascii") if found else ""
+    match = _LICENCE_LINE.search(data[:_LICENCE_WITHIN_BYTES])
+    name = match[1].decode("ascii") if match else ""
     return name if name in _LICENCES else NOASSERTION
 
 

@@ -155,10 +155,10 @@ def _unwind_from_stack(code: MachineCode, words: dict[int, int], kernel: Symbol 
         target = call.target if call.target is not None else kernel.address if kernel else None
         inner = [_Location(target, certain=False, is_entry=True)] if target is not None else []
         onward = list(_callers(code, words, call.address, offset + 4, None, is_call=True))
-        found = [*inner, _Location(call.address, certain=bool(onward)), *onward]
+        result = [*inner, _Location(call.address, certain=bool(onward)), *onward]
         if sum(step.certain for step in onward) >= _CONSISTENT_FRAMES:
-            return found
-        first = first or found
+            return result
+        first = first or result
     return first
 
 
@@ -189,7 +189,7 @@ def _callers(
         call = code.call_before(back) if back is not None else None
         if call is None:
             certain = False
-            found = next(
+            result = next(
                 (
                     (offset, site)
                     for offset, word in sorted(words.items())
@@ -199,9 +199,9 @@ def _callers(
                 ),
                 None,
             )
-            if found is None:
+            if result is None:
                 return
-            sp_after, call = found[0] + 4, found[1]
+            sp_after, call = result[0] + 4, result[1]
         yield _Location(call.address, certain=certain)
         at, sp, lr, is_call = call.address, sp_after, None, True
 
@@ -250,24 +250,24 @@ def source_text(root: Path, path: str, line: int) -> str:
     return ""
 
 
-def fault_headline(found: Triage) -> str:
+def fault_headline(result: Triage) -> str:
     """Summary of a fault in one line: step, kernel and kind."""
-    fault = found.fault
-    name = f" ({found.step_name})" if found.step_name else ""
+    fault = result.fault
+    name = f" ({result.step_name})" if result.step_name else ""
     at_step = f" in step {fault.step}{name}" if fault.step >= 0 else ""
     return f"the target faulted{at_step}: {fault.kind}"
 
 
-def fault_text(found: Triage) -> str:
+def fault_text(result: Triage) -> str:
     """Summary and explanation of a fault, for a message or a console."""
-    return "\n  ".join([fault_headline(found), *triage_lines(found)])
+    return "\n  ".join([fault_headline(result), *triage_lines(result)])
 
 
-def triage_lines(found: Triage) -> list[str]:
+def triage_lines(result: Triage) -> list[str]:
     """Explanation as lines of text, most important first."""
-    fault = found.fault
-    lines = [f"cause: {found.cause}"] if found.cause else []
-    for index, frame in enumerate(found.frames):
+    fault = result.fault
+    lines = [f"cause: {result.cause}"] if result.cause else []
+    for index, frame in enumerate(result.frames):
         head = ("in", "from")[index > 0]
         if not frame.certain:
             head = ("in, or in a function that it calls:", "probably from:")[index > 0]
@@ -279,7 +279,7 @@ def triage_lines(found: Triage) -> list[str]:
     rows = reader.REGISTER_ROWS if reader is not None else (tuple(fault.registers),)
     lines += [text for names in rows if (text := _registers(fault, names))]
     if reader is not None:
-        lines += list(found.status)
+        lines += list(result.status)
         lines += filter(None, [reader.status_note(fault.kind, fault.registers)])
     return lines
 
@@ -288,18 +288,18 @@ def _registers(fault: FaultReport, names: tuple[str, ...]) -> str:
     return " ".join(f"{name}=0x{fault.registers[name]:08x}" for name in names if name in fault.registers)
 
 
-def triage_values(found: Triage) -> dict[str, object]:
+def triage_values(result: Triage) -> dict[str, object]:
     """Explanation as a mapping for JSON; registers and addresses in hexadecimal."""
-    fault = found.fault
+    fault = result.fault
     return {
         "kind": fault.kind,
-        "cause": found.cause,
+        "cause": result.cause,
         "model": fault.model or None,
         "step": fault.step if fault.step >= 0 else None,
-        "step_name": found.step_name or None,
+        "step_name": result.step_name or None,
         "registers": {name: f"0x{value:08x}" for name, value in fault.registers.items()},
-        "status": list(found.status),
-        "instruction": found.instruction or None,
+        "status": list(result.status),
+        "instruction": result.instruction or None,
         "frames": [
             {
                 "address": f"0x{frame.address:08x}",
@@ -309,6 +309,6 @@ def triage_values(found: Triage) -> dict[str, object]:
                 "certain": frame.certain,
                 "repeats": frame.repeats,
             }
-            for frame in found.frames
+            for frame in result.frames
         ],
     }

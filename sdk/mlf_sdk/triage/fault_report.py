@@ -47,27 +47,27 @@ class FaultReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_fault(console: bytes) -> FaultReport | None:
     """Find the first complete fault line in the output of a device; None when there is none."""
-    found = _FAULT.search(console)
-    return _report(found) if found is not None else None
+    match = _FAULT.search(console)
+    return _report(match) if match is not None else None
 
 
 def locate_faults(console: bytes) -> tuple[tuple[int, FaultReport], ...]:
     """Find all complete fault lines, each with the offset of its end."""
-    return tuple((found.end(), _report(found)) for found in _FAULT.finditer(console))
+    return tuple((result.end(), _report(result)) for result in _FAULT.finditer(console))
 
 
-def _report(found: re.Match[bytes]) -> FaultReport:
-    fields = dict(_FIELD.findall(device_text(found.group("rest").strip())))
+def _report(result: re.Match[bytes]) -> FaultReport:
+    fields = dict(_FIELD.findall(device_text(result.group("rest").strip())))
     model = fields.pop("model", "-")
     calls = [_CALL.fullmatch(pair) for pair in fields.pop("calls", "").split(",")]
     step = _step(fields.pop("step", "-1"))
     registers = {name: int(value, 16) for name, value in fields.items() if _HEX.fullmatch(value)}
     return FaultReport(
-        kind=_kind(found.group("kind").decode("ascii"), registers),
+        kind=_kind(result.group("kind").decode("ascii"), registers),
         registers=registers,
         step=step,
         model=device_text("" if model == "-" else model),
-        line=device_text(found.group().strip()),
+        line=device_text(result.group().strip()),
         calls=tuple((_signed(int(pair[1], 16)), int(pair[2], 16)) for pair in calls if pair),
     )
 

@@ -21,11 +21,11 @@ _SUMMARY = re.compile(r"^SUMMARY: (?P<what>.+)$|^\S+: runtime error: .+$", re.MU
 
 def sanitizer_summary(output: str) -> str:
     """Summary line of a sanitizer's report; empty when there is none."""
-    found = _SUMMARY.search(output)
-    return (found["what"] or found.group()) if found else ""
+    match = _SUMMARY.search(output)
+    return (match["what"] or match.group()) if match else ""
 
 
-def add_sanitizer_report(found: Triage, output: str, root: Path) -> Triage:
+def add_sanitizer_report(triage: Triage, output: str, root: Path) -> Triage:
     """Replace cause and call path by those of a sanitizer's report, where ``output`` holds one.
 
     Args:
@@ -35,9 +35,9 @@ def add_sanitizer_report(found: Triage, output: str, root: Path) -> Triage:
     """
     summary = sanitizer_summary(output)
     if not summary:
-        return found
+        return triage
     frames = _innermost_stack(output, root) or _of_summary(summary, root)
-    return replace(found, cause=summary, frames=fold_repeats(frames))
+    return replace(triage, cause=summary, frames=fold_repeats(frames))
 
 
 def _innermost_stack(output: str, root: Path) -> list[CallFrame]:

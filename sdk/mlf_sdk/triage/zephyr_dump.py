@@ -63,20 +63,20 @@ def locate_dumps(console: bytes) -> tuple[tuple[int, FaultReport], ...]:
         Each with the offset of its end in ``console``.
     """
     text = console.decode("latin-1")  # one character a byte: offsets stay
-    found, start = [], 0
+    result, start = [], 0
     for end in _END.finditer(text):
-        found.append((end.end(), _report(text[start : end.start()], end)))
+        result.append((end.end(), _report(text[start : end.start()], end)))
         start = end.end()
-    return tuple(found)
+    return tuple(result)
 
 
 def _report(text: str, end: re.Match[str]) -> FaultReport:
     heads = [*_HEAD.finditer(text)]
     text = text[heads[0].start() :] if heads else text
     registers = {}
-    for found in _REGISTER.finditer(text):
-        name = next(filter(None, found.groups()[:-1])).lower()
-        registers[name] = int(found[found.lastindex or 0], 16)
+    for result in _REGISTER.finditer(text):
+        name = next(filter(None, result.groups()[:-1])).lower()
+        registers[name] = int(result[result.lastindex or 0], 16)
     names = [head[1] for head in heads]
     cfsr = sum(
         1 << bit

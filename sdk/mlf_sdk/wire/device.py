@@ -54,16 +54,16 @@ class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             TargetError: numpy has no such type, or type and shape disagree with the size.
         """
-        found = _numpy_type(self.type_code, self.bits, self.lanes)
-        if found is None:
+        result = _numpy_type(self.type_code, self.bits, self.lanes)
+        if result is None:
             what = f"type (code {self.type_code}, {self.bits} bits, {self.lanes} lanes) has no numpy type"
             raise TargetError(what, where=self.label)
-        if found.itemsize * math.prod(self.shape) != self.size_bytes:
+        if result.itemsize * math.prod(self.shape) != self.size_bytes:
             raise TargetError(
-                f"{self.size_bytes} bytes are not an array of {found} and shape {list(self.shape)}",
+                f"{self.size_bytes} bytes are not an array of {result} and shape {list(self.shape)}",
                 where=self.label,
             )
-        return found
+        return result
 
 
 def _numpy_type(code: int, bits: int, lanes: int) -> np.dtype[np.generic] | None:
@@ -174,10 +174,10 @@ PATTERNS = (0xA5, 0x5A)
 
 def largest(first: Stats, second: Stats) -> Stats:
     """The larger figures of two inferences of a model, and the guard that was written first."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name in (field.name for field in fields(Stats)):
         known = [value for value in (getattr(first, name), getattr(second, name)) if value is not None]
-        found[name] = max(known, default=None)
+        result[name] = max(known, default=None)
     if first.written_guard is not None:
-        found["written_guard"] = first.written_guard
-    return Stats(**found)
+        result["written_guard"] = first.written_guard
+    return Stats(**result)

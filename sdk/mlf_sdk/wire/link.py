@@ -55,12 +55,12 @@ class DeviceFaultError(TargetError):
 
         self.explain(triage(fault, None))
 
-    def explain(self, found: Triage) -> None:
+    def explain(self, result: Triage) -> None:
         """Replace the explanation."""
         from mlf_sdk.triage.explain import fault_text
 
-        self.found = found
-        self.what = fault_text(found)
+        self.found = result
+        self.what = fault_text(result)
 
     @property
     def details(self) -> dict[str, object]:

@@ -109,8 +109,8 @@ class MlperfClient:
         Raises:
             TargetError: the device does not state an id.
         """
-        found = self._fields("profile", _PROFILE)
-        return found.get("profile", ""), found.get("model", "") or self._lacks("profile")
+        fields = self._fields("profile", _PROFILE)
+        return fields.get("profile", ""), fields.get("model", "") or self._lacks("profile")
 
     def load(self, data: bytes) -> None:
         """Load an input.
@@ -130,8 +130,8 @@ class MlperfClient:
             TargetError: the answer lacks a stamp or results.
         """
         lines = self._checked(f"infer {inferences} {warmups}", patience_s=INFER_S)
-        laps = [int(found[1]) for line in lines if (found := _LAP.match(line))]
-        results = [found[1] for line in lines if (found := _RESULTS.match(line))]
+        laps = [int(match[1]) for line in lines if (match := _LAP.match(line))]
+        results = [match[1] for line in lines if (match := _RESULTS.match(line))]
         if len(laps) < 2 or not results:
             raise self._odd("infer", lines)
         try:
@@ -146,14 +146,14 @@ class MlperfClient:
 
     def _checked(self, text: str, *, patience_s: float = COMMAND_S) -> list[str]:
         lines = self.command(text, patience_s=patience_s)
-        errors = [found[1] for line in lines if (found := _ERROR.match(line))]
+        errors = [match[1] for line in lines if (match := _ERROR.match(line))]
         if errors:
             raise RefusedError(f"the device answers: {device_text(errors[0])}", where=_short(text))
         return lines
 
     def _fields(self, text: str, expression: re.Pattern[str]) -> dict[str, str]:
         lines = self.command(text)
-        return {found[1]: device_text(found[2]) for line in lines if (found := expression.match(line))}
+        return {match[1]: device_text(match[2]) for line in lines if (match := expression.match(line))}
 
     def _lacks(self, text: str) -> str:
         raise TargetError(

@@ -204,11 +204,11 @@ class Session:
         models = self.info.models
         if isinstance(key, ModelInfo):
             key = key.index
-        found = [model for model in models if key in (model.index, model.name)]
-        if len(found) != 1:
+        result = [model for model in models if key in (model.index, model.name)]
+        if len(result) != 1:
             names = ", ".join(model.label for model in models) or "none"
             raise InputError(f"the device has no single model {key!r}", hint=f"It has: {names}.")
-        return found[0]
+        return result[0]
 
     # ---- inference ------------------------------------------------------------------------------
 

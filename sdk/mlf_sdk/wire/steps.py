@@ -54,7 +54,7 @@ def describe_steps(
 ) -> tuple[StepInfo, ...]:
     """Return all steps of a model in the device's order."""
     info = session.model(model)
-    found = []
+    result = []
     for index in range(info.num_steps):
         body = session.extension(
             Opcode.STEP,
@@ -64,7 +64,7 @@ def describe_steps(
         )
         reply, rest = protocol.split(protocol.StepReply, body)
         name = protocol.unpack_name(rest)[1]
-        found.append(
+        result.append(
             StepInfo(
                 index=index,
                 number=reply.number,
@@ -73,7 +73,7 @@ def describe_steps(
                 name=name,
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def advance(

@@ -127,10 +127,10 @@ def _initial_value(statement: Statement) -> tuple[str, Expr] | None:
 
 def _unpack(names: ArgumentNames, statement: Statement) -> None:
     """Take ``void* p = args[k].v_handle;`` and ``void* x = p->data;`` in the spelling of TVM."""
-    found = _initial_value(statement)
-    if found is None or found[1].kind != FIELD:
+    result = _initial_value(statement)
+    if result is None or result[1].kind != FIELD:
         return
-    name, value = found
+    name, value = result
     if value.text == "v_handle" and (packed := descriptor(value.args[0], "TVMValue*")) is not None:
         if packed[0] != names.packed or packed[1] >= MAX_ARGUMENTS:
             return
@@ -159,9 +159,9 @@ def _take_parameter(names: ArgumentNames, index: int, parameter: Parameter) -> N
 
 def _copy(names: ArgumentNames, statement: Statement, untyped: set[str]) -> None:
     """Take ``void* x = arg0;`` (TVM 0.8): one more name for the data of a ``void*`` parameter."""
-    found = _initial_value(statement)
-    if found is not None and found[1].kind == NAME and found[1].text in untyped:
-        _name_data(names, found[0], names.data[found[1].text])
+    result = _initial_value(statement)
+    if result is not None and result[1].kind == NAME and result[1].text in untyped:
+        _name_data(names, result[0], names.data[result[1].text])
         names.skip.add(statement.start)
 
 

@@ -185,14 +185,14 @@ class _Reader:
             self.symbols.values.get(getattr(r, "name", "")) != Unknown() for r in results
         ):
             raise UnreadableError("a packed call gets a resource or shares its result")
-        found = []
+        result = []
         for index in range(count):
             code = self.symbols.load(Cell(codes.array, "int32_t*", codes.index + index), "")
             handle = self.symbols.load(Cell(args.array, "TVMValue*", args.index + index), "v_handle")
             if code != _TENSOR_HANDLE or not isinstance(handle, Cell):
                 raise UnreadableError("a packed call gets something else than tensors")
-            found.append(self._tensor(handle))
-        return found
+            result.append(self._tensor(handle))
+        return result
 
     def _tensor(self, handle: Cell) -> PassedArgument:
         """Read a descriptor that the function has made."""

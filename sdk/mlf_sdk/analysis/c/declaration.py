@@ -24,12 +24,15 @@ def read_signature(syntax: Node) -> Signature | None:
     """Read the only declarator of a definition or declaration, when it is a plain function."""
     declarators = syntax.children_by_field_name("declarator")
     type_ = syntax.child_by_field_name("type")
-    found: Node | None = declarators[0] if len(declarators) == 1 else None
-    while found is not None and found.type == "pointer_declarator":
-        found = found.child_by_field_name("declarator")
-    if found is None or found.type != "function_declarator" or type_ is None or has_body(type_):
+    declarator: Node | None = declarators[0] if len(declarators) == 1 else None
+    while declarator is not None and declarator.type == "pointer_declarator":
+        declarator = declarator.child_by_field_name("declarator")
+    if declarator is None or declarator.type != "function_declarator" or type_ is None or has_body(type_):
         return None
-    name, parameters = found.child_by_field_name("declarator"), found.child_by_field_name("parameters")
+    name, parameters = (
+        declarator.child_by_field_name("declarator"),
+        declarator.child_by_field_name("parameters"),
+    )
     if name is None or name.type != "identifier" or parameters is None or parameters.has_error:
         return None
     words = _head(syntax, name.start_byte).split()
@@ -56,8 +59,8 @@ def _head(syntax: Node, stop: int) -> str:
 
 
 def _parameters(syntax: Node) -> tuple[Parameter, ...]:
-    found = tuple(_parameter(child) for child in syntax.named_children)
-    return () if [(p.type, p.name) for p in found] == [("void", "")] else found
+    parameters = tuple(_parameter(child) for child in syntax.named_children)
+    return () if [(p.type, p.name) for p in parameters] == [("void", "")] else parameters
 
 
 def _parameter(syntax: Node) -> Parameter:
@@ -84,17 +87,21 @@ def mutable_names(syntax: Node) -> list[str]:
     """Names of the variables of a declaration whose values may change."""
     declarators = syntax.children_by_field_name("declarator")
     is_constant = _is_const(syntax)
-    return [name for found in declarators if (name := _name(found)) and not _keeps(found, is_constant)]
+    return [
+        name
+        for declarator in declarators
+        if (name := _name(declarator)) and not _keeps(declarator, is_constant)
+    ]
 
 
 def _keeps(declarator: Node, is_constant: bool) -> bool:
     """Return whether the variable of a declarator is constant: of pointers, the pointer itself."""
-    found: Node | None = declarator
-    while found is not None and found.type != "identifier":
-        if found.type == "pointer_declarator":
-            is_constant = _is_const(found)
-        found = found.child_by_field_name("declarator")
-    return is_constant and found is not None
+    node: Node | None = declarator
+    while node is not None and node.type != "identifier":
+        if node.type == "pointer_declarator":
+            is_constant = _is_const(node)
+        node = node.child_by_field_name("declarator")
+    return is_constant and node is not None
 
 
 def _is_const(syntax: Node) -> bool:
@@ -106,26 +113,26 @@ def hides_a_number(syntax: Node) -> bool:
     type_ = syntax.child_by_field_name("type")
     is_number = type_ is not None and SCALAR_TYPES.issuperset(source_of(type_).split())
     for declarator in syntax.children_by_field_name("declarator"):
-        found: Node | None = declarator
-        while found is not None and found.named_child_count:
-            found = found.child_by_field_name("declarator") or found.named_children[0]
-        is_hidden = found is not None and source_of(found) in SCALAR_TYPES
-        if is_hidden and (not is_number or found is not declarator):
+        node: Node | None = declarator
+        while node is not None and node.named_child_count:
+            node = node.child_by_field_name("declarator") or node.named_children[0]
+        is_hidden = node is not None and source_of(node) in SCALAR_TYPES
+        if is_hidden and (not is_number or node is not declarator):
             return True
     return False
 
 
 def _name(declarator: Node) -> str:
     """Name of a variable; empty for a function."""
-    found: Node | None = declarator
-    while found is not None and found.type != "identifier":
-        inner = found.child_by_field_name("declarator")
-        if inner is None and found.type == "parenthesized_declarator":
-            inner = found.named_children[0]
-        if found.type == "function_declarator" and inner is not None and inner.type == "identifier":
+    node: Node | None = declarator
+    while node is not None and node.type != "identifier":
+        inner = node.child_by_field_name("declarator")
+        if inner is None and node.type == "parenthesized_declarator":
+            inner = node.named_children[0]
+        if node.type == "function_declarator" and inner is not None and inner.type == "identifier":
             return ""
-        found = inner
-    return "" if found is None else source_of(found)
+        node = inner
+    return "" if node is None else source_of(node)
 
 
 def read_struct(syntax: Node) -> Struct | None:
@@ -138,11 +145,11 @@ def read_struct(syntax: Node) -> Struct | None:
     fields = []
     for member in body.named_children:
         for declarator in member.children_by_field_name("declarator"):
-            found: Node | None = declarator
-            while found is not None and found.type == "pointer_declarator":
-                found = found.child_by_field_name("declarator")
-            is_plain = found is not None and found.type == "field_identifier"
-            fields.append(source_of(found) if is_plain and found is not None else "")
+            node: Node | None = declarator
+            while node is not None and node.type == "pointer_declarator":
+                node = node.child_by_field_name("declarator")
+            is_plain = node is not None and node.type == "field_identifier"
+            fields.append(source_of(node) if is_plain and node is not None else "")
     return Struct(name=source_of(name), fields=tuple(fields))
 
 

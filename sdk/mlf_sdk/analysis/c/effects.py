@@ -107,7 +107,7 @@ class EffectsOfCode:
         return self._known[key]
 
 
-class _Found(msgspec.Struct):
+class _Collected(msgspec.Struct):
     written: set[int] = msgspec.field(default_factory=set)
     kept: set[int] = msgspec.field(default_factory=set)
     handed: set[int] = msgspec.field(default_factory=set)
@@ -123,7 +123,7 @@ class _Walk:
         self.names = argument_names(function)
         self.types: dict[str, str] = {p.name: p.type for p in function.parameters}
         self.held: dict[str, Roots] = self._arguments()
-        self.found = _Found()
+        self.collected = _Collected()
         self.changed = True
 
     def _arguments(self) -> dict[str, Roots]:
@@ -139,22 +139,22 @@ class _Walk:
         return held
 
     def run(self) -> Effects:
-        found = self.found
-        found.lasting.update(self.function.identifiers & self.code.mutable(self.function.member))
+        result = self.collected
+        result.lasting.update(self.function.identifiers & self.code.mutable(self.function.member))
         unclear = bool(self.function.doubts) or "typedef" in self.function.words
         if unclear or (self.function.is_packed and self.names.problem):
-            found.kept.update(*self.held.values())
-            found.lasting.add("code that is not understood")
+            result.kept.update(*self.held.values())
+            result.lasting.add("code that is not understood")
         while self.changed:
             self.changed = False
             for statement in self.function.body.walk():
                 if statement.start not in self.names.skip or not self.function.is_packed:
                     self._statement(statement)
         return Effects(
-            written=frozenset(found.written),
-            kept=frozenset(found.kept),
-            lasting=frozenset(found.lasting),
-            handed=frozenset(found.handed),
+            written=frozenset(result.written),
+            kept=frozenset(result.kept),
+            lasting=frozenset(result.lasting),
+            handed=frozenset(result.handed),
         )
 
     def _statement(self, statement: Statement) -> None:
@@ -163,7 +163,7 @@ class _Walk:
                 self.types[variable.name] = variable.type
                 words = variable.type.split()
                 if "static" in words and ("const" not in words or "*" in variable.type):
-                    self.found.lasting.add(variable.name)
+                    self.collected.lasting.add(variable.name)
                 if variable.value is not None:
                     self._store(Expr(NAME, variable.name), self._value(variable.value))
         for value in statement.values:
@@ -184,8 +184,8 @@ class _Walk:
 
     def _keep(self, roots: Roots, where: str) -> None:
         if roots:
-            self.found.kept |= roots
-            self.found.lasting.add(where)
+            self.collected.kept |= roots
+            self.collected.lasting.add(where)
 
     def _value(self, expression: Expr) -> Roots:
         """Arguments that the value of an expression may point into; takes all of its effects."""
@@ -221,7 +221,7 @@ class _Walk:
 
     def _name(self, name: str) -> Roots:
         if name not in self.types and (function := self.code.resolve(self.function.member, name)) is not None:
-            self.found.lasting |= self.code.of(function).lasting
+            self.collected.lasting |= self.code.of(function).lasting
         return self.held.get(name, NONE)
 
     def _points_to_numbers(self, base: Expr) -> bool:
@@ -240,7 +240,7 @@ class _Walk:
 
     def _store(self, target: Expr, value: Roots) -> None:
         """Take a store of a value that may point into the arguments of ``value``."""
-        if target.kind == NAME and target.text in self.types and target.text not in self.found.lasting:
+        if target.kind == NAME and target.text in self.types and target.text not in self.collected.lasting:
             self._hold(target.text, value)
             return
         if target.kind == NAME:
@@ -252,7 +252,7 @@ class _Walk:
             return
         # Behind an element of a local array or struct there may be a pointer.
         place = self.held.get(local, NONE) if local else NONE.union(*map(self._value, target.args[:1]))
-        self.found.written |= place
+        self.collected.written |= place
         if local:
             self._hold(local, value)
         if place or not local:
@@ -265,7 +265,7 @@ class _Walk:
         ):
             target = target.args[0]
         type_ = self.types.get(target.text, "") if target.kind == NAME else ""
-        is_local = bool(type_) and target.text not in self.found.lasting
+        is_local = bool(type_) and target.text not in self.collected.lasting
         is_parameter = any(p.name == target.text for p in self.function.parameters)
         return (
             target.text if is_local and not is_parameter and (type_.endswith("]") or "*" not in type_) else ""
@@ -277,27 +277,27 @@ class _Walk:
         function = self.code.resolve(self.function.member, name) if name not in self.types else None
         if function is not None:
             effects = self.code.of(function)
-            self.found.lasting |= effects.lasting
+            self.collected.lasting |= effects.lasting
             for index, given in enumerate(roots):
                 if index >= len(function.parameters) or _is_number(function.parameters[index].type):
                     self._keep(given, "an address as a number")
                 if index in effects.written:
-                    self.found.written |= given
+                    self.collected.written |= given
                 if index in effects.kept:
-                    self.found.kept |= given
+                    self.collected.kept |= given
                 if index in effects.handed:
-                    self.found.handed |= given
+                    self.collected.handed |= given
             return everything if "*" in function.return_type else NONE
         if name in _WRITE_FIRST and roots:
-            self.found.written |= roots[0]
+            self.collected.written |= roots[0]
             return roots[0]
         if name in _PURE:
             return NONE
         if _PURE_FAMILIES.fullmatch(name):
-            self.found.handed |= everything
+            self.collected.handed |= everything
             return NONE
-        self.found.kept |= everything
-        self.found.lasting.add(f"{name or 'a pointer'}()")
+        self.collected.kept |= everything
+        self.collected.lasting.add(f"{name or 'a pointer'}()")
         return everything
 
 

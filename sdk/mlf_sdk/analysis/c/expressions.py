@@ -84,10 +84,10 @@ def _literal(syntax: Node) -> Expr:
 
 def _field(syntax: Node, name: str) -> Node:
     """Return the child that the grammar requires in this place."""
-    found = syntax.child_by_field_name(name)
-    if found is None:
+    result = syntax.child_by_field_name(name)
+    if result is None:
         raise UnreadableError("an expression lacks an operand")
-    return found
+    return result
 
 
 def _operator(syntax: Node) -> str:

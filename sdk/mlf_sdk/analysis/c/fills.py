@@ -191,26 +191,26 @@ def _evaluate(expression: Expr, variables: Mapping[str, _Array]) -> _Array:
         return variables[text]
     values = [_evaluate(argument, variables) for argument in expression.args]
     if kind == CAST and text in COUNTERS:
-        found = values[0]
+        result = values[0]
     elif kind == CHOICE:
-        found = np.where(values[0] != 0, values[1], values[2])
+        result = np.where(values[0] != 0, values[1], values[2])
     elif kind == UNARY and text in _UNARY:
-        found = _UNARY[text](values[0])
+        result = _UNARY[text](values[0])
     elif kind == BINARY and text in _BINARY:
-        found = _BINARY[text](values[0], values[1]).astype(np.int64)
+        result = _BINARY[text](values[0], values[1]).astype(np.int64)
     else:
         raise UnreadableError("an index is more than arithmetic of loop variables")
-    if found.size and np.abs(found).max() > BOUND:
+    if result.size and np.abs(result).max() > BOUND:
         raise UnreadableError("an index overflows")
-    return found
+    return result
 
 
 def _quotient(a: _Array, b: _Array) -> _Array:
     """Division of C: towards zero."""
     if not b.all():
         raise UnreadableError("an index is divided by zero")
-    found: _Array = np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
-    return found
+    result: _Array = np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    return result
 
 
 _UNARY: Final[Mapping[str, Callable[[_Array], _Array]]] = {

@@ -177,14 +177,14 @@ def _whole(function: FunctionDefinition, allocations: Allocations, reason: str) 
 
 def _doubt(function: FunctionDefinition, hidden: frozenset[str]) -> str:
     """Return the reason why a kernel must be taken as a whole, judged by all of its words; empty if none."""
-    found = (JUMPS | _OUT_OF_VIEW) & function.words
+    result = (JUMPS | _OUT_OF_VIEW) & function.words
     foreign = foreign_runtime_call(function.called)
     restrict = any("restrict" in parameter.type for parameter in function.parameters)
     reasons = [
         *function.doubts,
         f"{min(hidden)} is a macro" if hidden else "",
         f"{foreign} may do anything" if foreign else "",
-        f"the body has {min(found)}" if found else "",
+        f"the body has {min(result)}" if result else "",
         "a parameter is restrict" if restrict else "",
     ]
     return next((reason for reason in reasons if reason), "")

@@ -127,9 +127,9 @@ def _doubt(text: str, *, is_certain: bool) -> str:
 
 def _own_parts(output: str) -> Iterator[str]:
     """Yield the lines that come from files of the archive: their names are relative."""
-    found = _MARKER.search(output)
-    while found is not None:
-        following = _MARKER.search(output, found.end())
-        if not found[1].startswith(("/", "<")):
-            yield output[found.end() : len(output) if following is None else following.start()]
-        found = following
+    match = _MARKER.search(output)
+    while match is not None:
+        following = _MARKER.search(output, match.end())
+        if not match[1].startswith(("/", "<")):
+            yield output[match.end() : len(output) if following is None else following.start()]
+        match = following

@@ -75,8 +75,8 @@ class Scope:
         """Loop variables all at the end of what conditions leave of their ranges."""
         values: dict[str, int] = {}
         for name in self.loops:
-            found = range_of(Expr(NAME, name), self) or self.names[name]
-            values[name] = found[1] if highest else found[0]
+            result = range_of(Expr(NAME, name), self) or self.names[name]
+            values[name] = result[1] if highest else result[0]
         certain = all(value_at(c, values) == int(holds) for c, holds in self.conditions)
         return values if certain else None
 
@@ -107,30 +107,30 @@ def _narrow(scope: Scope, known: dict[Expr, Range], condition: Expr, holds: bool
 
 def range_of(expression: Expr, scope: Scope) -> Range | None:
     """Every value that ``expression`` can take in ``scope``; None when nothing is known."""
-    found = _range(expression, scope)
+    result = _range(expression, scope)
     known = scope.known.get(expression) if scope.known else None
     if known is not None:
-        found = known if found is None else (max(found[0], known[0]), min(found[1], known[1]))
-    if found is None or found[0] < -BOUND or found[1] > BOUND:
+        result = known if result is None else (max(result[0], known[0]), min(result[1], known[1]))
+    if result is None or result[0] < -BOUND or result[1] > BOUND:
         return None
-    return found
+    return result
 
 
 def _range(expression: Expr, scope: Scope) -> Range | None:
-    kind, found = expression.kind, None
+    kind, result = expression.kind, None
     if kind == CONSTANT:
-        found = expression.value, expression.value
+        result = expression.value, expression.value
     elif kind == NAME:
-        found = scope.names.get(expression.text)
+        result = scope.names.get(expression.text)
     elif kind == CHOICE:
-        found = _either(expression, scope)
+        result = _either(expression, scope)
     elif kind in (UNARY, BINARY) and expression.text in _TESTS:
-        found = 0, 1
+        result = 0, 1
     elif kind in (UNARY, BINARY, CAST):
         ranges = [known for arg in expression.args if (known := range_of(arg, scope)) is not None]
         if len(ranges) == len(expression.args):
-            found = _combine(expression, ranges)
-    return found
+            result = _combine(expression, ranges)
+    return result
 
 
 def _combine(expression: Expr, ranges: list[Range]) -> Range | None:
@@ -144,7 +144,7 @@ def _combine(expression: Expr, ranges: list[Range]) -> Range | None:
 
 def _either(expression: Expr, scope: Scope) -> Range | None:
     condition = expression.args[0]
-    found: list[Range] = []
+    ranges: list[Range] = []
     for branch, holds in ((expression.args[1], True), (expression.args[2], False)):
         inner = scope.assuming(condition, holds)
         if inner is None:
@@ -152,24 +152,24 @@ def _either(expression: Expr, scope: Scope) -> Range | None:
         values = range_of(branch, inner)
         if values is None:
             return None
-        found.append(values)
-    return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+        ranges.append(values)
+    return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
 
 
 def _binary(sign: str, a: Range, b: Range) -> Range | None:
-    found: Range | None = None
+    result: Range | None = None
     if sign == "+":
-        found = a[0] + b[0], a[1] + b[1]
+        result = a[0] + b[0], a[1] + b[1]
     elif sign == "-":
-        found = a[0] - b[1], a[1] - b[0]
+        result = a[0] - b[1], a[1] - b[0]
     elif sign == "*":
         products = [x * y for x in a for y in b]
-        found = min(products), max(products)
+        result = min(products), max(products)
     elif sign in ("/", "%", "<<", ">>"):
-        found = _by_constant(sign, a, b[0]) if b[0] == b[1] else None
+        result = _by_constant(sign, a, b[0]) if b[0] == b[1] else None
     elif sign in ("&", "|", "^") and a[0] >= 0 and b[0] >= 0:
-        found = _masked(a, b) if sign == "&" else (0, (1 << max(a[1], b[1]).bit_length()) - 1)
-    return found
+        result = _masked(a, b) if sign == "&" else (0, (1 << max(a[1], b[1]).bit_length()) - 1)
+    return result
 
 
 def _masked(a: Range, b: Range) -> Range:
@@ -180,18 +180,18 @@ def _masked(a: Range, b: Range) -> Range:
 
 
 def _by_constant(sign: str, a: Range, by: int) -> Range | None:
-    found: Range | None = None
+    result: Range | None = None
     if sign == "<<" and 0 <= by < 31 and a[0] >= 0:
-        found = a[0] << by, a[1] << by
+        result = a[0] << by, a[1] << by
     elif sign == ">>" and 0 <= by < 31:
-        found = a[0] >> by, a[1] >> by
+        result = a[0] >> by, a[1] >> by
     elif sign == "/" and by > 0:
-        found = _quotient(a[0], by), _quotient(a[1], by)
+        result = _quotient(a[0], by), _quotient(a[1], by)
     elif sign == "%" and by > 0 and a[0] >= 0:
-        found = a if a[1] < by else (0, by - 1)
+        result = a if a[1] < by else (0, by - 1)
     elif sign == "%" and by > 0:
-        found = max(a[0], 1 - by), min(max(a[1], 0), by - 1)
-    return found
+        result = max(a[0], 1 - by), min(max(a[1], 0), by - 1)
+    return result
 
 
 def _quotient(a: int, by: int) -> int:
@@ -213,8 +213,8 @@ def value_at(expression: Expr, point: Mapping[str, int]) -> int | None:
         return None
     values = [value_at(arg, point) for arg in expression.args]
     known = [value for value in values if value is not None]
-    found = _apply(expression, known) if len(known) == len(values) else None
-    return found if found is not None and abs(found) <= BOUND else None
+    result = _apply(expression, known) if len(known) == len(values) else None
+    return result if result is not None and abs(result) <= BOUND else None
 
 
 def _apply(expression: Expr, values: list[int]) -> int | None:
@@ -227,8 +227,8 @@ def _apply(expression: Expr, values: list[int]) -> int | None:
         if a < 0 or b < 0 or (text == "%" and b == 0):
             return None
         return {"%": a % (b or 1), "|": a | b, "^": a ^ b, "&": a & b}[text]
-    found = _combine(expression, [(value, value) for value in values])
-    return found[0] if found is not None and found[0] == found[1] else None
+    result = _combine(expression, [(value, value) for value in values])
+    return result[0] if result is not None and result[0] == result[1] else None
 
 
 _POINTWISE: Final[Mapping[str, Callable[[int, int], bool]]] = {

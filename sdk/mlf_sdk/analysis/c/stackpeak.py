@@ -50,14 +50,14 @@ def allocating_functions(scans: Iterable[SourceScan]) -> frozenset[str]:
             names = names | function.macro_words
         for name in names:
             uses.setdefault(name, set()).add(function.name)
-    found: set[str] = set()
+    result: set[str] = set()
     pending = [name for allocator in (ALLOCATE, FREE) for name in uses.get(allocator, ())]
     while pending:
         name = pending.pop()
-        if name not in found:
-            found.add(name)
+        if name not in result:
+            result.add(name)
             pending.extend(uses.get(name, ()))
-    return frozenset(found)
+    return frozenset(result)
 
 
 def stack_peak(scans: Iterable[SourceScan], entry: str, alignment: int = 16) -> StackPeak:

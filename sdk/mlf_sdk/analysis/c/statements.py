@@ -47,13 +47,13 @@ def build_statement(syntax: Node, depth: int) -> Statement:
 
 
 def _field(syntax: Node, name: str) -> Expr | None:
-    found = syntax.child_by_field_name(name)
-    return None if found is None else build_expression(found)
+    result = syntax.child_by_field_name(name)
+    return None if result is None else build_expression(result)
 
 
 def _body(syntax: Node, depth: int, name: str = "body") -> Statement:
-    found = syntax.child_by_field_name(name)
-    return Block(syntax.end_byte) if found is None else build_statement(found, depth)
+    result = syntax.child_by_field_name(name)
+    return Block(syntax.end_byte) if result is None else build_statement(result, depth)
 
 
 def _given(*values: Expr | None) -> tuple[Expr, ...]:
@@ -144,11 +144,11 @@ def _variable(declarator: Node, head: str, values: list[Expr]) -> Variable | Non
         inner = declarator.child_by_field_name("declarator")
         if operand is None or inner is None:
             return None
-        found = declarator.child_by_field_name(operand)
-        if declarator.named_child_count != (1 if found is None else 2):
+        result = declarator.child_by_field_name(operand)
+        if declarator.named_child_count != (1 if result is None else 2):
             return None  # a qualifier or an attribute
-        if found is not None:
-            values.append(build_expression(found))
+        if result is not None:
+            values.append(build_expression(result))
         if declarator.type == "init_declarator":
             value = values[-1]
         elif declarator.type == "array_declarator":

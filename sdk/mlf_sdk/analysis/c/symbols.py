@@ -117,7 +117,7 @@ class Symbols:
         if (kind, expression.text) == (BINARY, "+"):
             return self._element(*expression.args)
         if kind == UNARY and expression.text in ("&", "*"):
-            return self._address(expression.args[0]) if expression.text == "&" else self._behind(expression)
+            return self._address(expression.args[0]) if expression.text == "&" else self._pointee(expression)
         raise UnreadableError(f"a value is not understood: {expression.text[:40]}")
 
     def _cast(self, expression: Expr) -> SymbolicValue:
@@ -136,7 +136,7 @@ class Symbols:
             return self._element(*expression.args)
         raise UnreadableError("an address is not understood")
 
-    def _behind(self, expression: Expr) -> SymbolicValue:
+    def _pointee(self, expression: Expr) -> SymbolicValue:
         """Read ``*(T*)&variable``."""
         address = self.value(expression.args[0])
         if not isinstance(address, VariableAddress):

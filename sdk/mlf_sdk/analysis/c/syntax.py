@@ -64,9 +64,9 @@ class Expr(msgspec.Struct, frozen=True):
         """Yield this node and all below it."""
         pending = [self]
         while pending:
-            found = pending.pop()
-            yield found
-            pending.extend(reversed(found.args))
+            entry = pending.pop()
+            yield entry
+            pending.extend(reversed(entry.args))
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -83,9 +83,9 @@ class Statement(msgspec.Struct, frozen=True):
         """Yield this statement and all below it, in source order."""
         pending = [self]
         while pending:
-            found = pending.pop()
-            yield found
-            pending.extend(reversed(found.parts))
+            entry = pending.pop()
+            yield entry
+            pending.extend(reversed(entry.parts))
 
 
 class Block(Statement, frozen=True):

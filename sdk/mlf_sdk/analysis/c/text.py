@@ -74,8 +74,8 @@ def without_tables(text: str) -> str:
 
 def words_and_calls(code: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return all words of ``code`` outside literals, and those that a parenthesis follows."""
-    found = {(match[1], match[2] is not None) for match in _WORD.finditer(code) if match[1]}
-    return frozenset(word for word, _ in found), frozenset(word for word, called in found if called)
+    result = {(match[1], match[2] is not None) for match in _WORD.finditer(code) if match[1]}
+    return frozenset(word for word, _ in result), frozenset(word for word, called in result if called)
 
 
 def type_text(code: str) -> str:
@@ -96,16 +96,16 @@ class _Cleaner:
 
     def run(self) -> list[str]:
         position = 0
-        while (found := _LEXEME.search(self.text, position)) is not None:
-            position = self._take(found)
+        while (match := _LEXEME.search(self.text, position)) is not None:
+            position = self._take(match)
         if self.open:
             self._problem(self.open[0], "a brace does not close")
         self.parts.append(self.text[self.copied :])
         return self.parts
 
-    def _take(self, found: re.Match[str]) -> int:
+    def _take(self, result: re.Match[str]) -> int:
         """Act on one lexeme; return where to go on."""
-        start, end, sign = found.start(), found.end(), found.group()
+        start, end, sign = result.start(), result.end(), result.group()
         if sign in ("//", "/*"):
             end = self._comment_end(start)
             self._blank(start, end)
@@ -122,7 +122,7 @@ class _Cleaner:
                 end = self._directive_end(end)
                 self.source.directives.append((start, self.text[start:end]))
                 self._blank(start, end)
-        elif found["double"] is None and found["single"] is None:
+        elif result["double"] is None and result["single"] is None:
             self._problem(start, "a string or character literal does not end")
         return end
 
@@ -145,12 +145,12 @@ class _Cleaner:
 
     def _directive_end(self, position: int) -> int:
         """Offset of the newline after a preprocessor line; a comment in it may hold further lines."""
-        while (found := _IN_DIRECTIVE.search(self.text, position)) is not None:
-            if found.group() == "\n":
-                return found.start()
-            position = found.end()
-            if found.group() in ("//", "/*"):
-                position = self._comment_end(found.start())
+        while (match := _IN_DIRECTIVE.search(self.text, position)) is not None:
+            if match.group() == "\n":
+                return match.start()
+            position = match.end()
+            if match.group() in ("//", "/*"):
+                position = self._comment_end(match.start())
         return len(self.text)
 
     def _blank(self, start: int, end: int) -> None:

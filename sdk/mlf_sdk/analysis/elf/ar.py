@@ -42,7 +42,7 @@ def read_ar(data: bytes) -> tuple[ArMember, ...]:
         raise ArFormatError("it is not an ar archive")
     names = b""
     has_index = False
-    found: list[ArMember] = []
+    result: list[ArMember] = []
     position = len(AR_MAGIC)
     while position < len(data):
         header = data[position : position + _HEADER_BYTES]
@@ -60,13 +60,13 @@ def read_ar(data: bytes) -> tuple[ArMember, ...]:
         elif name in _INDEXES:
             has_index = True
         else:
-            found.append(ArMember(name=name, data=content))
-        if len(found) > MAX_MEMBERS:
+            result.append(ArMember(name=name, data=content))
+        if len(result) > MAX_MEMBERS:
             raise ArFormatError(f"it has more than {MAX_MEMBERS} members")
         position = start + size + size % 2
     if not has_index:
         raise ArFormatError("it has no symbol index: make one with ranlib")
-    return tuple(found)
+    return tuple(result)
 
 
 def _name(raw: str, content: bytes, names: bytes) -> tuple[str, bytes]:

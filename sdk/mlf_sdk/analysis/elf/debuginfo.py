@@ -80,15 +80,15 @@ class DebugInfo:
     @cached_property
     def _ranges(self) -> list[tuple[int, int, str]]:
         """(start, end, path) of code, by address, without overlap."""
-        found: list[tuple[int, int, str]] = []
+        result: list[tuple[int, int, str]] = []
         with suppress(*_DAMAGED):
             table = self._dwarf.get_aranges() if self._units else None
             for entry in sorted(table.entries if table else (), key=lambda e: (e.begin_addr, -e.length)):
                 start, path = entry.begin_addr, self._units.get(entry.info_offset)
                 # What the linker left out has address 0.
-                if path is not None and start and (not found or start >= found[-1][1]):
-                    found.append((start, start + entry.length, path))
-        return found
+                if path is not None and start and (not result or start >= result[-1][1]):
+                    result.append((start, start + entry.length, path))
+        return result
 
     # ---- lines ----
 
@@ -96,9 +96,9 @@ class DebugInfo:
         """The source of an instruction; of a function's first one: the line where the function begins."""
         with suppress(*_DAMAGED):
             for unit in self._units_of(address):
-                found = self._line_in(unit, address, is_entry=is_entry)
-                if found is not None:
-                    return found
+                line = self._line_in(unit, address, is_entry=is_entry)
+                if line is not None:
+                    return line
         return None
 
     def _units_of(self, address: int) -> Iterator[Any]:
@@ -149,8 +149,8 @@ class DebugInfo:
 
 
 def _unit_path(top: Any) -> str:  # noqa: ANN401
-    found = top.attributes.get("DW_AT_name")
-    value = found.value if found is not None else b""
+    attribute = top.attributes.get("DW_AT_name")
+    value = attribute.value if attribute is not None else b""
     return value.decode("utf-8", "replace").removeprefix("./") if isinstance(value, bytes) else ""
 
 

@@ -102,13 +102,13 @@ def read_firmware_info(data: bytes, source: str) -> FirmwareInfo:
 
 def _descriptions(elf: RawElf, section_name: str, owner: str, kind: int) -> tuple[bytes, ...]:
     """Different descriptions of the notes of one owner and type in the sections of a name."""
-    found: dict[bytes, None] = {}
+    result: dict[bytes, None] = {}
     for section in elf.sections:
         if section.name == section_name and section.type == SHT_NOTE:
             for note in read_notes(section.data, little_endian=elf.is_little_endian):
                 if (note.owner, note.type) == (owner, kind):
-                    found[note.description] = None
-    return tuple(found)
+                    result[note.description] = None
+    return tuple(result)
 
 
 def _toolchain(elf: RawElf) -> tuple[str, ...]:

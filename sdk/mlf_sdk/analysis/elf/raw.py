@@ -214,12 +214,12 @@ class _Reader:
         if count and (entry != layout.size or table_at + count * entry > len(self.data)):
             raise ElfFormatError("its segment table is malformed or lies beyond its end")
         rows = layout.iter_unpack(self.data[table_at : table_at + count * entry])
-        found = []
+        result = []
         for row in rows:
             address, load_address, size = (row[2:4] + row[5:6]) if self.bits == 32 else (row[3:5] + row[6:7])
             if row[0] == PT_LOAD:
-                found.append(Segment(address=address, load_address=load_address, size_bytes=size))
-        return tuple(found)
+                result.append(Segment(address=address, load_address=load_address, size_bytes=size))
+        return tuple(result)
 
     def _content(self, row: tuple[int, ...]) -> memoryview:
         if row[1] in (0, SHT_NOBITS):

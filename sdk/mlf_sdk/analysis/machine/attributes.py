@@ -38,8 +38,8 @@ def read_tags(data: memoryview, byte_order: str, *, vendor: str, is_text: IsText
     position = 1
     while position < len(content):
         end = position + _length(content, position, byte_order, 4)
-        found, start = _string(content, position + 4, end)
-        if found == vendor:
+        result, start = _string(content, position + 4, end)
+        if result == vendor:
             _read_vendor(content, start, end, byte_order, is_text, tags)
         position = end
     return tags

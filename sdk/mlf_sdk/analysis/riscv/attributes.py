@@ -37,14 +37,14 @@ class RiscvAttributes:
     @property
     def base(self) -> str:
         """``rv32i``, ``rv32e``, ``rv64i``; empty when it is not stated or not understood."""
-        found = _ARCHITECTURE.fullmatch(self.arch)
-        return f"rv{found[1]}{'i' if found[2] == 'g' else found[2]}" if found else ""
+        match = _ARCHITECTURE.fullmatch(self.arch)
+        return f"rv{match[1]}{'i' if match[2] == 'g' else match[2]}" if match else ""
 
     @property
     def extensions(self) -> frozenset[str]:
         """Extensions that its code may use."""
-        found = _ARCHITECTURE.fullmatch(self.arch)
-        return _extensions(found[2], found[3]) if found else frozenset()
+        match = _ARCHITECTURE.fullmatch(self.arch)
+        return _extensions(match[2], match[3]) if match else frozenset()
 
     @property
     def has_fpu_registers(self) -> bool:
@@ -70,10 +70,10 @@ class RiscvAttributes:
 
 
 def _extensions(base: str, rest: str) -> frozenset[str]:
-    found = set(_GENERAL[1:]) if base == "g" else set()
+    result = set(_GENERAL[1:]) if base == "g" else set()
     for part in _VERSION.sub("_", rest).split("_"):
-        found |= {part} if part[:1] in ("z", "s", "x") else set(part)
-    return frozenset(found)
+        result |= {part} if part[:1] in ("z", "s", "x") else set(part)
+    return frozenset(result)
 
 
 def read_attributes(data: memoryview, byte_order: str) -> RiscvAttributes:

@@ -71,8 +71,8 @@ def decode_all(code: bytes, address: int) -> Iterator[Instruction]:
 
 def disassemble(code: bytes, address: int) -> str:
     """Text of the first instruction, as ``lw a5, 0(a0)``; empty where there is none."""
-    found = next(_disassembler().disasm(code, address, 1), None)
-    return " ".join(filter(None, (found.mnemonic, found.op_str))) if found else ""
+    result = next(_disassembler().disasm(code, address, 1), None)
+    return " ".join(filter(None, (result.mnemonic, result.op_str))) if result else ""
 
 
 @cache

@@ -86,8 +86,8 @@ class ArmAttributes:
     def problems(self, cpu: str, fpu: str, float_abi: str, *, computes_in_double: bool) -> list[str]:
         """List the reasons why a board cannot run or link an object (see BuildAttributes)."""
         # The attributes say which instructions were allowed: the code, whether there are any for double.
-        found = self if computes_in_double else dataclasses.replace(self, single_precision_only=True)
-        return _problems(cpu, fpu, float_abi, found)
+        result = self if computes_in_double else dataclasses.replace(self, single_precision_only=True)
+        return _problems(cpu, fpu, float_abi, result)
 
 
 def read_attributes(data: memoryview, byte_order: str) -> ArmAttributes:
@@ -133,7 +133,7 @@ def _named(names: tuple[str, ...], number: int) -> str:
     return names[number] if number < len(names) else f"unknown ({number})"
 
 
-def _problems(cpu: str, fpu: str, float_abi: str, found: ArmAttributes) -> list[str]:
+def _problems(cpu: str, fpu: str, float_abi: str, arm_attributes: ArmAttributes) -> list[str]:
     """List the reasons why a board cannot run or link an object; empty when there are none.
 
     Args:
@@ -146,34 +146,36 @@ def _problems(cpu: str, fpu: str, float_abi: str, found: ArmAttributes) -> list[
     problems = []
     if runs is None:
         problems.append(f"the instruction sets of {cpu} are not known")
-    elif found.cpu_arch not in runs:
-        made_for = f" (made for {found.cpu_name})" if found.cpu_name else ""
-        problems.append(f"it is code for ARM{found.cpu_arch}{made_for}, which a {cpu} does not run")
-    if found.uses_arm_instructions:
+    elif arm_attributes.cpu_arch not in runs:
+        made_for = f" (made for {arm_attributes.cpu_name})" if arm_attributes.cpu_name else ""
+        problems.append(f"it is code for ARM{arm_attributes.cpu_arch}{made_for}, which a {cpu} does not run")
+    if arm_attributes.uses_arm_instructions:
         problems.append("it has 32-bit ARM instructions; a Cortex-M runs Thumb only")
-    if found.dsp and "+nodsp" in cpu.lower():
+    if arm_attributes.dsp and "+nodsp" in cpu.lower():
         problems.append(f"it uses the DSP extension, which a {cpu} does not have")
-    problems += _fpu_problems(fpu.lower(), found)
-    if found.mve and name not in _HAS_MVE:
+    problems += _fpu_problems(fpu.lower(), arm_attributes)
+    if arm_attributes.mve and name not in _HAS_MVE:
         problems.append(f"it uses the vector extension (MVE), which a {cpu} does not have")
-    if found.vfp_args == "hard" and float_abi != "hard":
+    if arm_attributes.vfp_args == "hard" and float_abi != "hard":
         problems.append(f"it passes floats in FPU registers; the board's float ABI is {float_abi or 'soft'}")
-    if found.vfp_args == "soft" and float_abi == "hard":
+    if arm_attributes.vfp_args == "soft" and float_abi == "hard":
         problems.append("it passes floats in integer registers; the board's float ABI is hard")
     return problems
 
 
-def _fpu_problems(fpu: str, found: ArmAttributes) -> list[str]:
+def _fpu_problems(fpu: str, arm_attributes: ArmAttributes) -> list[str]:
     """Compare the FPU instructions of an object with those of a board's FPU."""
-    if not found.fp_arch:
+    if not arm_attributes.fp_arch:
         return []
     if fpu in _NO_FPU:
-        return [f"it uses FPU instructions ({found.fp_arch}); the board has no FPU"]
+        return [f"it uses FPU instructions ({arm_attributes.fp_arch}); the board has no FPU"]
     fits = {"VFPv3-D16", "VFPv4-D16"}
     if "fpv4" not in fpu:
         fits.add("FPv5-D16")
-    if found.fp_arch not in fits:
-        return [f"it uses FPU instructions ({found.fp_arch}) that the board's FPU ({fpu}) does not have"]
-    if "-sp-" in fpu and not found.single_precision_only:
+    if arm_attributes.fp_arch not in fits:
+        return [
+            f"it uses FPU instructions ({arm_attributes.fp_arch}) that the board's FPU ({fpu}) does not have"
+        ]
+    if "-sp-" in fpu and not arm_attributes.single_precision_only:
         return [f"it uses FPU instructions for double; the board's FPU ({fpu}) is for float only"]
     return []

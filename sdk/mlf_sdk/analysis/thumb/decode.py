@@ -120,11 +120,11 @@ def _decoded(code: bytes) -> tuple[Instruction, ...]:
 
     Kept, because few encodings make up most of the code, and reading capstone's structures takes time.
     """
-    found = []
+    result = []
     for one in _decoder().disasm(code, 0):
         read, written = one.regs_access()
         operands = (Operand(o.type, o.reg, o.imm, o.mem, o.shift) for o in one.operands)
-        found.append(
+        result.append(
             Instruction(
                 address=one.address,
                 size=one.size,
@@ -137,7 +137,7 @@ def _decoded(code: bytes) -> tuple[Instruction, ...]:
                 written=frozenset(written),
             )
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def decode_all(code: bytes, address: int) -> Iterator[Instruction | Undecoded]:
@@ -145,11 +145,11 @@ def decode_all(code: bytes, address: int) -> Iterator[Instruction | Undecoded]:
     at = 0
     while at < len(code):
         block = code[at : at + MAX_BLOCK_BYTES]
-        found = _decoded(block[: _length(block)])
-        for one in found:
+        result = _decoded(block[: _length(block)])
+        for one in result:
             yield one.moved(address + at)
-        at += sum(one.size for one in found)
-        if not found:
+        at += sum(one.size for one in result)
+        if not result:
             first, second = (int.from_bytes(block[i : i + 2], "little") for i in (0, 2))
             size = 4 if first >> 11 in _WIDE else 2
             yield Undecoded(address=address + at, size=size, first=first, second=second)
@@ -166,8 +166,8 @@ def decode_block(code: bytes, address: int) -> list[Instruction]:
 
 def disassemble(code: bytes, address: int) -> str:
     """Text of the first instruction, as ``vadd.f32 s0, s0, s1``; empty where there is none."""
-    found = next(_decoder().disasm(code, address, 1), None)
-    return " ".join(filter(None, (found.mnemonic, found.op_str))) if found else ""
+    result = next(_decoder().disasm(code, address, 1), None)
+    return " ".join(filter(None, (result.mnemonic, result.op_str))) if result else ""
 
 
 def register_name(register: int) -> str:

@@ -41,7 +41,7 @@ def read_frame(code: ThumbCode, function: Function, entry: int) -> Frame:
         bytes=max((step.depth for step in trace.steps.values()), default=0),
         calls=tuple(calls),
         taken=frozenset(taken - {call.target for call in calls if call.by_register}),
-        objects=frozenset(found.address for found in objects if found is not None),
+        objects=frozenset(result.address for result in objects if result is not None),
         unknown=tuple(trace.unknown),
     )
 

@@ -32,7 +32,7 @@ Stack = tuple[int, ...]
 def kernel_workspaces(elf: RawElf, names: Sequence[str]) -> dict[str, ObjectWorkspace]:
     """Workspace that global functions of an object ask for, by nesting of its requests."""
     symbols = {s.name: s for s in elf.symbols if s.binding == raw.STB_GLOBAL and s.is_defined}
-    found = {}
+    result = {}
     requests: _Requests | None = None
     for name in names:
         symbol = symbols[name]
@@ -41,10 +41,10 @@ def kernel_workspaces(elf: RawElf, names: Sequence[str]) -> dict[str, ObjectWork
             entry = requests.code.address_of(symbol)
             if not symbol.value & 1 or entry is None:
                 raise UntraceableError("it is not Thumb code")
-            found[name] = ObjectWorkspace(slots=requests.slots(entry), exact=True)
+            result[name] = ObjectWorkspace(slots=requests.slots(entry), exact=True)
         except UntraceableError as error:
-            found[name] = ObjectWorkspace(slots=(), exact=False, reason=str(error))
-    return found
+            result[name] = ObjectWorkspace(slots=(), exact=False, reason=str(error))
+    return result
 
 
 class _Requests:

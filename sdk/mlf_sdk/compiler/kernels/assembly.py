@@ -30,16 +30,16 @@ def _with_unwind_rules(lines: list[str]) -> Iterator[str]:
     depth, saved = 0, set()
     for number, line in enumerate(lines, 1):
         yield f'"{line}\\n"'
-        found = _STACK.fullmatch(line)
-        if found is None:
+        match = _STACK.fullmatch(line)
+        if match is None:
             continue
-        if "pc" in (found["list"] or ""):
+        if "pc" in (match["list"] or ""):
             if number < len(lines):  # what follows is reached from before
                 yield f'MLF_UNWIND("def_cfa_offset {depth}")'
             continue
-        names = register_names(found["list"] or "")
-        size = int(found["bytes"] or 0) or sum(8 if name[0] == "d" else 4 for name in names)
-        grows = found["grows"] is not None
+        names = register_names(match["list"] or "")
+        size = int(match["bytes"] or 0) or sum(8 if name[0] == "d" else 4 for name in names)
+        grows = match["grows"] is not None
         depth += size if grows else -size
         yield f'MLF_UNWIND("def_cfa_offset {depth}")'
         for position, name in enumerate(names if grows else ()):
@@ -50,12 +50,12 @@ def _with_unwind_rules(lines: list[str]) -> Iterator[str]:
 
 def register_names(text: str) -> list[str]:
     """Registers of a list such as ``r4-r7, lr``."""
-    found = []
+    result = []
     for part in filter(None, text.split(", ")):
         first, _, last = part.partition("-")
         numbers = range(int(first[1:]), int(last[1:]) + 1) if last else ()
-        found += [f"{first[0]}{k}" for k in numbers] or [first]
-    return found
+        result += [f"{first[0]}{k}" for k in numbers] or [first]
+    return result
 
 
 def function(name: str, parameters: str, lines: list[str], plain: str) -> str:

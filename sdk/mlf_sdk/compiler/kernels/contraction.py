@@ -239,8 +239,8 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         Args:
             only: see `choose_fine`.
         """
-        found = choose_fine(self._sums_of_all, only) if self.has_one_scale else None
-        return None if found is None or found.constant.any() else found
+        result = choose_fine(self._sums_of_all, only) if self.has_one_scale else None
+        return None if result is None or result.constant.any() else result
 
     def starts(self, rescale: Rescale) -> Array:
         """Words that the sums of channels start with: biases less what the zero point of the input contributes."""

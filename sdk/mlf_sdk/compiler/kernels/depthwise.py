@@ -115,14 +115,14 @@ def _progress(oh: int, ih: int, window: Window, x_row: int, y_row: int) -> tuple
 
 def _rows_of_blocks(rows: Rows, height: int) -> tuple[str, dict[str, str]]:
     """Statements for two rows of output, of which the last may be alone, and their functions."""
-    found, texts = rows.calls(2) if height > 1 else ("", {})
+    result, texts = rows.calls(2) if height > 1 else ("", {})
     if height % 2:
         alone, more = rows.calls(1)
         texts = {**texts, **more}
-        if not found:
+        if not result:
             return indent(alone, "        "), texts
-        found = f"if (oy + 1 < {height}) {{\n{indent(found, '    ')}}} else {{\n{indent(alone, '    ')}}}\n"
-    return indent(found, "        "), texts
+        result = f"if (oy + 1 < {height}) {{\n{indent(result, '    ')}}} else {{\n{indent(alone, '    ')}}}\n"
+    return indent(result, "        "), texts
 
 
 def _rows_of_columns(width: int, channels: int, rescale: Rescale) -> tuple[str, dict[str, str]]:

@@ -94,9 +94,9 @@ def _block(layer: Contraction, most_bytes: int) -> Block:
     whole = [k for k in range(4, min(layer.channels, _MAX_CHANNELS) + 1, 4) if layer.channels % k == 0]
     step = 3 if stride == 1 else 2
     widths = sorted({ow, *range(step, ow, step)})
-    found = [Block(k, width, _columns(layer, width)) for k in whole for width in widths]
-    small = [one for one in found if one.bytes <= most_bytes]
-    return min(small, key=lambda one: (one.calls, one.bytes)) if small else min(found, key=lambda b: b.bytes)
+    blocks = [Block(k, width, _columns(layer, width)) for k in whole for width in widths]
+    small = [one for one in blocks if one.bytes <= most_bytes]
+    return min(small, key=lambda one: (one.calls, one.bytes)) if small else min(blocks, key=lambda b: b.bytes)
 
 
 def _columns(layer: Contraction, width: int) -> int:
@@ -138,17 +138,17 @@ class _Writer:
             (width, start == 0, start + width == self.width)
             for start, width in zip(starts, widths, strict=True)
         ]
-        found, at = [], 0
+        result, at = [], 0
         for (width, first, last), same in groupby(kinds):
             count = len(list(same))
             lines = self._tile(pairs, width, first=first, last=last)
             place = str(at) if count == 1 else "tile"
             end = at + count * width
             head = "{" if count == 1 else f"for (int32_t tile = {at}; tile < {end}; tile += {width}) {{"
-            found += [head, f"    int8_t *y = y0 + c + {place} * {self.pitch};"]
-            found += [f"    {line.replace('@', place)}" for line in lines] + ["}"]
+            result += [head, f"    int8_t *y = y0 + c + {place} * {self.pitch};"]
+            result += [f"    {line.replace('@', place)}" for line in lines] + ["}"]
             at = end
-        return found
+        return result
 
     def _tile(self, pairs: list[str], width: int, *, first: bool, last: bool) -> list[str]:
         """Statements of a block of columns; ``@`` is the first one."""
@@ -187,7 +187,7 @@ class _Writer:
             text, more = rows.calls(self.lines)
             self.texts |= more
             return text.splitlines()
-        found, at = [], 0
+        result, at = [], 0
         far = 5 * 4 * k <= MAX_OFFSET
         for count in (2, 1) if far else (1,):
             name, texts = columns_function(count, k, self.rescale, self.pitch)
@@ -195,11 +195,11 @@ class _Writer:
             if end == at:
                 continue
             self.texts |= texts
-            found.append(f"for (int32_t x = {at}; x < {end}; x += {count}) {{")
+            result.append(f"for (int32_t x = {at}; x < {end}; x += {count}) {{")
             call = f"{name}(first + x * {2 * k}, second + x * {2 * k}, p0, y + x * {self.pitch});"
-            found += [f"    {call}", "}"]
+            result += [f"    {call}", "}"]
             at = end
-        return found
+        return result
 
     def _pairs(self, row: str, inputs: str, *, alone: bool) -> list[str]:
         """Statement that makes a pair row; with ``{at}``, ``{from}``, ``{n}``."""

@@ -170,13 +170,13 @@ def arguments(
     """
     inputs = graph.read(operator)[:reads]
     states = [graph.states[number] for number in operator.states]
-    found = [Parameter(Role.INPUT, i, c_type(x.dtype)) for i, x in enumerate(inputs)]
-    found += [Parameter(Role.CONSTANT, i, c_type(a.dtype)) for i, a in enumerate(constants)]
-    found += [Parameter(Role.STATE, i, c_type(s.dtype)) for i, s in enumerate(states)]
-    found += _outputs(graph, operator)
+    parameters = [Parameter(Role.INPUT, i, c_type(x.dtype)) for i, x in enumerate(inputs)]
+    parameters += [Parameter(Role.CONSTANT, i, c_type(a.dtype)) for i, a in enumerate(constants)]
+    parameters += [Parameter(Role.STATE, i, c_type(s.dtype)) for i, s in enumerate(states)]
+    parameters += _outputs(graph, operator)
     if workspace:
-        found.append(Parameter(Role.WORKSPACE, 0, workspace))
-    return tuple(found)
+        parameters.append(Parameter(Role.WORKSPACE, 0, workspace))
+    return tuple(parameters)
 
 
 def operands(
@@ -187,17 +187,17 @@ def operands(
     Args:
         skip: positions of inputs that are not passed.
     """
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     constants: list[Array] = []
     for position, value in enumerate(graph.read(operator)):
         if position in skip:
             continue
         if value.data is None:
-            found.append(Parameter(Role.INPUT, position, c_type(value.dtype)))
+            parameters.append(Parameter(Role.INPUT, position, c_type(value.dtype)))
         else:
-            found.append(Parameter(Role.CONSTANT, len(constants), c_type(value.dtype)))
+            parameters.append(Parameter(Role.CONSTANT, len(constants), c_type(value.dtype)))
             constants.append(np.ascontiguousarray(value.data).reshape(-1))
-    return (*found, *_outputs(graph, operator)), tuple(constants)
+    return (*parameters, *_outputs(graph, operator)), tuple(constants)
 
 
 def _outputs(graph: Graph, operator: Operator) -> list[Parameter]:

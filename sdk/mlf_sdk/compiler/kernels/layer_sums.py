@@ -52,8 +52,8 @@ class Sums(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
     @cached_property
     def ends(self) -> Array:
         """Results of the lowest and of the highest sum of each channel, shape (2, channels)."""
-        found = [scaled_sums(self.values, self.shifts, self.bounds[:, i]) for i in range(2)]
-        return np.clip(np.stack(found) + self.zero_point, *self.limits)
+        result = [scaled_sums(self.values, self.shifts, self.bounds[:, i]) for i in range(2)]
+        return np.clip(np.stack(result) + self.zero_point, *self.limits)
 
     @property
     def fixed(self) -> Array:

@@ -82,11 +82,11 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
 def _terms(y: Value, parameters: tuple[Parameter, ...]) -> _Terms:
     """Of real or whole numbers; a third input is taken off every element."""
     kind = c_type(y.dtype)
-    found = _Terms(element="u[i]", type=kind, sum=kind)
+    terms = _Terms(element="u[i]", type=kind, sum=kind)
     if len(parameters) == 3:  # with the output
-        return found
+        return terms
     before = f"    const {kind} zero = {parameters[2].name}[0];\n"
-    return msgspec.structs.replace(found, element="u[i] - zero", before=before)
+    return msgspec.structs.replace(terms, element="u[i] - zero", before=before)
 
 
 def _stored_terms(a: Value, b: Value, y: Value) -> _Terms:

@@ -156,17 +156,17 @@ def binary(graph: Graph, operator: Map) -> Kernel | None:
     same = a.shape == b.shape == y.shape and a.dtype == b.dtype == y.dtype == np.int8
     if not same or a.data is not None or b.data is not None:
         return None
-    found = linear_sum(operator, a, b, y)
-    if found is None:
+    result = linear_sum(operator, a, b, y)
+    if result is None:
         return None
     low, high = int(operator.clamp[0]), int(operator.clamp[1])
-    factors = ", ".join(f"{v & 0xFFFFFFFF}u" for v in (found.a, found.b, found.c))
-    name = f"sums_{found.bits}_{low & 255}_{high & 255}"
+    factors = ", ".join(f"{v & 0xFFFFFFFF}u" for v in (result.a, result.b, result.c))
+    name = f"sums_{result.bits}_{low & 255}_{high & 255}"
     return Kernel(
         family=function,
         parameters=arguments(graph, operator),
         body=f"    {name}(x0, x1, y0, {y.elements}u, {factors});\n",
-        helpers=recorded(name, "mve", record_sum, found.bits, low, high),
+        helpers=recorded(name, "mve", record_sum, result.bits, low, high),
         overlaps=of_elements(a, y, 0) | of_elements(b, y, 1),
     )
 

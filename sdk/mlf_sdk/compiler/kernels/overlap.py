@@ -38,11 +38,11 @@ def of_elements(x: Value, y: Value, number: int = 0) -> Overlaps:
 
 def of_operands(operands: Sequence[Value], y: Value) -> Overlaps:
     """Overlaps of an elementwise kernel with those operands that are as large as its output."""
-    found: Overlaps = {}
+    overlaps: Overlaps = {}
     for number, x in enumerate(operands):
         if x.data is None and x.elements == y.elements:
-            found |= of_elements(x, y, number)
-    return found
+            overlaps |= of_elements(x, y, number)
+    return overlaps
 
 
 def of_parts(x: Value, y: Value, read_from: Array, written: Array) -> Overlaps:

@@ -41,9 +41,9 @@ def _split(sums: Sums, usual: Rescale) -> Rescale | None:
         return None
 
     search = Search(right[:, None], sums.starts[kept], bounds, sums.limits, low, short)
-    found = search.rows(values, short - 31, np.zeros_like(shifts))
-    if found is None:
+    result = search.rows(values, short - 31, np.zeros_like(shifts))
+    if result is None:
         return None
     rows = usual.rows.copy()
-    rows[kept] = np.concatenate([found, right[:, None]], axis=1)
+    rows[kept] = np.concatenate([result, right[:, None]], axis=1)
     return Rescale(form=Form.SPLIT, rows=rows, clamp=usual.clamp, constant=usual.constant, shift=low)

@@ -124,10 +124,10 @@ def choose_fine(sums: Sums, only: int = 0) -> Rescale | None:
         lost = (
             -(np.int64(1) << np.maximum(shift + shifts, 0)) if form is Form.SIGNED else np.zeros_like(shifts)
         )
-        found = layer.rows(values, shifts + shift - FINE_BITS + 1, lost)
-        if found is not None:
+        result = layer.rows(values, shifts + shift - FINE_BITS + 1, lost)
+        if result is not None:
             rows = np.stack([np.zeros_like(first), first << shift, np.zeros_like(first)], axis=1)
-            rows[~fixed] = np.concatenate([found, lost[:, None]], axis=1)
+            rows[~fixed] = np.concatenate([result, lost[:, None]], axis=1)
             rows = rows[:, : 2 if form is Form.FINE else 3].astype(np.int32)
             return Rescale(form=form, rows=rows, clamp=sums.limits, constant=fixed, shift=shift)
     return None
@@ -166,9 +166,9 @@ class Search:
             least, most = self._range(m, lost)
             r = np.where(least > -_UNBOUNDED, least, most)
             total = np.abs(self._high(self.bounds, m, lost)).max(axis=1) + np.abs(r)
-            found = left & (least <= most) & (m >> self.bits == 0) & (m >= 0) & (total < 1 << 31)
-            best[found] = np.stack([m, r], axis=1)[found]
-            left &= ~found
+            result = left & (least <= most) & (m >> self.bits == 0) & (m >= 0) & (total < 1 << 31)
+            best[result] = np.stack([m, r], axis=1)[result]
+            left &= ~result
             if not left.any():
                 return best
         return None

@@ -55,15 +55,15 @@ class Epilogue(msgspec.Struct, frozen=True):
     def stored(self, b: Builder, values: Sequence[Register]) -> list[Register]:
         """Values as bytes between the lowest and the highest one."""
         if self.shift:
-            found = b.each("shift_saturate_int8", values, i=self.shift)
+            result = b.each("shift_saturate_int8", values, i=self.shift)
         else:
-            found = b.each("saturate_int8", values)
+            result = b.each("saturate_int8", values)
         low, high = self.clamp
         if low > -128:
-            b.each("at_least", found, i=low, into=found)
+            b.each("at_least", result, i=low, into=result)
         if high < 127:
-            b.each("at_most", found, i=high, into=found)
-        return found
+            b.each("at_most", result, i=high, into=result)
+        return result
 
     def two_channels(
         self, b: Builder, sums: Sequence[Sequence[Register]], words: Register, y: Register, distance: int

@@ -144,16 +144,16 @@ def read_instruction_set(path: Path) -> InstructionSet:
         InputError: the file is not one, or an operation has no meaning, or two.
     """
     try:
-        found = msgspec.convert(_tables(path), InstructionSet)
+        result = msgspec.convert(_tables(path), InstructionSet)
     except msgspec.ValidationError as error:
         raise InputError(f"{error}", where=str(path)) from error
-    for name, spelling in found.spellings.items():
+    for name, spelling in result.spellings.items():
         if bool(spelling.meaning) == (name in MEANINGS):
             raise InputError(
                 f"operation '{name}' has {'two meanings' if spelling.meaning else 'no meaning'}",
                 where=str(path),
             )
-    return found
+    return result
 
 
 @functools.cache

@@ -67,7 +67,7 @@ def flow_of(operations: Sequence[Operation]) -> Flow:
         for r in results:
             if r not in operands:
                 uses.setdefault(r, []).append((at, False, True))
-    ranges = {r: _range(found, loops) for r, found in uses.items()}
+    ranges = {r: _range(result, loops) for r, result in uses.items()}
     ordered = sorted(ranges.items(), key=lambda item: (item[1], item[0].serial))
     return Flow(uses, dict(ordered), depth, walls, list(_reserved(operations, ranges)))
 

@@ -39,11 +39,11 @@ def parts_of(operations: Sequence[Operation], meanings: Mapping[str, str]) -> di
         meanings: expressions whose operands stand in braces.
     """
     written = Counter(r for o in operations for r in o.results)
-    found: dict[Register, set[str]] = {}
+    result: dict[Register, set[str]] = {}
     for o in operations:
         is_load = o.name in _LOADS and o.operands[-1].kind in (WORDS, BYTES)
         if is_load or meanings.get(o.name, "").startswith(_PAIR):
-            found |= {r: set() for r in o.results if written[r] == 1 and not r.kind.unit}
+            result |= {r: set() for r in o.results if written[r] == 1 and not r.kind.unit}
     computed = {r for o in operations if o.name not in _LOADS for r in o.results}
     for o in operations:
         stored = o.operands[:-1] if o.name == "store_many" else ()
@@ -53,10 +53,10 @@ def parts_of(operations: Sequence[Operation], meanings: Mapping[str, str]) -> di
             if r in computed and r in stored:
                 used, split = set(HALVES), ""
             if re.search(rf"{{{letter}}}(?!_)", split) or (r in computed and not used <= {*HALVES}):
-                found.pop(r, None)
-            elif r in found:
-                found[r] |= used
-    return {r: [part for part in _EXPRESSIONS if part in parts] for r, parts in found.items()}
+                result.pop(r, None)
+            elif r in result:
+                result[r] |= used
+    return {r: [part for part in _EXPRESSIONS if part in parts] for r, parts in result.items()}
 
 
 def halves_of(value: str) -> tuple[str, str]:

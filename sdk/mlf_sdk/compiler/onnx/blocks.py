@@ -64,10 +64,10 @@ def place_of_extreme(
     x = node.input()
     source = context.value(x.stored or x)
     shape = (*x.shape[:axis], *((1,) if keep else ()), *x.shape[axis + 1 :])
-    found, y = context.output(name, np.dtype(np.int64), shape)
+    result, y = context.output(name, np.dtype(np.int64), shape)
     smallest = node.kind == "ArgMin"
     context.emit(ArgExtreme(**node.common([source], y), axis=axis, smallest=smallest, last=last))
-    return found
+    return result
 
 
 BUILDERS: Final = {

@@ -96,9 +96,9 @@ def cost_of(raw: RawNode, arrays: dict[str, Array], opset: int) -> tuple[float, 
     }
     shapes = {n: onnx.numpy_helper.from_array(a, n) for n, a in arrays.items() if a.size <= _SHAPES}
     versions = [helper.make_opsetid("", opset)]
-    found = onnx.shape_inference.infer_node_outputs(schema, raw.proto, given, shapes, opset_imports=versions)
+    result = onnx.shape_inference.infer_node_outputs(schema, raw.proto, given, shapes, opset_imports=versions)
     read = float(sum(a.size for a in arrays.values()))
-    counts = [_elements(found.get(name)) for name in raw.outputs if name]
+    counts = [_elements(result.get(name)) for name in raw.outputs if name]
     if any(count is None for count in counts):
         if raw.kind not in _COUNTED:
             return None
@@ -107,10 +107,10 @@ def cost_of(raw: RawNode, arrays: dict[str, Array], opset: int) -> tuple[float, 
     return written, _OF_A_NODE + _work(raw, [arrays[n] for n in raw.inputs if n], read, written)
 
 
-def _elements(found: Any) -> float | None:  # noqa: ANN401 - a message of protobuf
-    if found is None or not found.tensor_type.HasField("shape"):
+def _elements(result: Any) -> float | None:  # noqa: ANN401 - a message of protobuf
+    if result is None or not result.tensor_type.HasField("shape"):
         return None
-    extents = found.tensor_type.shape.dim
+    extents = result.tensor_type.shape.dim
     return (
         math.prod((float(d.dim_value) for d in extents), start=1.0)
         if all(d.HasField("dim_value") for d in extents)

@@ -88,16 +88,16 @@ class Context(GraphBuilder):
             refuse(f"{tensor.elements} elements can't have the shape {shape}")
         if shape == tensor.shape:
             return self.bind(name, tensor)
-        found = Tensor(name=name, dtype=tensor.dtype, shape=shape, quantisation=tensor.quantisation)
+        result = Tensor(name=name, dtype=tensor.dtype, shape=shape, quantisation=tensor.quantisation)
         if tensor.data is not None:
-            found.data = tensor.data.reshape(shape)
-            return self.bind(name, found)
-        found.base = tensor.base or tensor
+            result.data = tensor.data.reshape(shape)
+            return self.bind(name, result)
+        result.base = tensor.base or tensor
         if tensor.stored is not None:
-            found.stored, found.base = self.reshaped("", tensor.stored, shape), None
+            result.stored, result.base = self.reshaped("", tensor.stored, shape), None
         if tensor.signed is not None and tensor.nchw is None:
-            found.signed, found.base = self.reshaped("", tensor.signed, shape), None
-        return self.bind(name, found)
+            result.signed, result.base = self.reshaped("", tensor.signed, shape), None
+        return self.bind(name, result)
 
     # Values
 
@@ -184,42 +184,42 @@ class Context(GraphBuilder):
         if tensor.dtype != np.uint8:
             return tensor
         if tensor.signed is None:
-            found = Tensor(name=tensor.name, dtype=INT8, shape=tensor.shape)
+            result = Tensor(name=tensor.name, dtype=INT8, shape=tensor.shape)
             if tensor.data is not None:
-                found.data = (tensor.data.astype(np.int16) - 128).astype(np.int8)
+                result.data = (tensor.data.astype(np.int16) - 128).astype(np.int8)
             else:
                 x = self.value(tensor)
-                found.nchw = self.add(tensor.name, INT8, tensor.shape)
-                self.emit(_flip(self, x, found.nchw))
-            tensor.signed = found
+                result.nchw = self.add(tensor.name, INT8, tensor.shape)
+                self.emit(_flip(self, x, result.nchw))
+            tensor.signed = result
         return tensor.signed
 
     def _renamed(self, tensor: Tensor, value: Value, shape: Shape | None = None) -> Value:
         """The bytes of ``value`` in the shape of ``tensor``."""
-        found = self.add(
+        result = self.add(
             tensor.name,
             value.dtype,
             tensor.shape if shape is None else shape,
             tensor.quantisation or value.quantisation,
         )
-        self.emit(Reshape(**self.common("Reshape", [value], found)))
-        return found
+        self.emit(Reshape(**self.common("Reshape", [value], result)))
+        return result
 
     def _moved(self, tensor: Tensor, value: Value, order: Shape) -> Value:
         """Axes of a value in another order."""
         shape = tuple(value.shape[i] for i in order)
         if _keeps(value.shape, order):
             return self._renamed(tensor, value, shape)
-        found = self.add(tensor.name, value.dtype, shape, tensor.quantisation or value.quantisation)
-        self.move(value, found, (regions.transpose(value.shape, order),), "Transpose")
-        return found
+        result = self.add(tensor.name, value.dtype, shape, tensor.quantisation or value.quantisation)
+        self.move(value, result, (regions.transpose(value.shape, order),), "Transpose")
+        return result
 
     def transposed(self, x: Tensor, order: Shape, name: str) -> Tensor:
         """Axes of a tensor in another order."""
         source = self.value(x)
-        found, y = self.output(name, x.dtype, tuple(x.shape[i] for i in order))
+        result, y = self.output(name, x.dtype, tuple(x.shape[i] for i in order))
         self.move(source, y, (regions.transpose(x.shape, order),), "Transpose")
-        return found
+        return result
 
     def move(
         self, x: Value, y: Value, parts: tuple[Region, ...], kind: str, fill: float | None = None

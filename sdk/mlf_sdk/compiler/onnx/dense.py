@@ -149,9 +149,9 @@ def _binary(
 ) -> Tensor:
     """Sum or product of real numbers."""
     inputs = [context.value(tensor) for tensor in tensors]
-    found, y = context.output(name, tensors[0].dtype, shape)
+    result, y = context.output(name, tensors[0].dtype, shape)
     context.emit(Map(**node.common(inputs, y), expression=Call.of(function, 2)))
-    return found
+    return result
 
 
 def mat_mul(context: Context, node: Node) -> None:

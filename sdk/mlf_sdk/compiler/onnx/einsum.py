@@ -21,12 +21,12 @@ def einsum(context: Context, node: Node) -> None:
     tensors = node.inputs
     terms, result = _terms(str(node.attribute("equation", "")), tensors)
     sums = _Sums(context, node, _extents(terms, tensors))
-    labels, found = terms[0], tensors[0]
+    labels, results = terms[0], tensors[0]
     for place in range(1, len(terms)):
         needed = {*result, *(label for term in terms[place + 1 :] for label in term)}
-        labels, found = sums.contracted((labels, found), (terms[place], tensors[place]), needed)
-    labels, found = sums.summed(labels, found, set(result))
-    context.reshaped(node.name, sums.turned(labels, found, result), tuple(sums.extents[e] for e in result))
+        labels, results = sums.contracted((labels, results), (terms[place], tensors[place]), needed)
+    labels, results = sums.summed(labels, results, set(result))
+    context.reshaped(node.name, sums.turned(labels, results, result), tuple(sums.extents[e] for e in result))
 
 
 def _terms(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
@@ -53,12 +53,12 @@ def _terms(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
 
 
 def _extents(terms: list[str], tensors: list[Tensor]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for term, tensor in zip(terms, tensors, strict=True):
         for label, extent in zip(term, tensor.shape, strict=True):
-            if found.setdefault(label, extent) != extent:
+            if result.setdefault(label, extent) != extent:
                 refuse(f"operands {', '.join(str(t.shape) for t in tensors)} don't fit")
-    return found
+    return result
 
 
 class _Sums:
@@ -81,9 +81,9 @@ class _Sums:
             return labels, x
         left = "".join(label for label in labels if label in needed)
         source = self.context.value(x)
-        found, y = self.context.output("", x.dtype, self._shape(left))
+        result, y = self.context.output("", x.dtype, self._shape(left))
         self.context.emit(Reduce(**self.node.common([source], y), function=Reduction.SUM, axes=axes))
-        return left, found
+        return left, result
 
     def turned(self, labels: str, x: Tensor, wanted: str) -> Tensor:
         """A tensor with its axes in another order."""

@@ -37,25 +37,25 @@ def label_encoder(steps: Steps) -> None:
         default = _default(steps, kind)
     if len(keys) != len(values) or not len(keys):
         refuse(f"{len(keys)} keys and {len(values)} values")
-    found, other = _numbers(steps, values, default)
+    result, other = _numbers(steps, values, default)
     if (strings is not None) != isinstance(keys[0], str):
         refuse(f"its keys are {'numbers' if strings else 'strings'}, and what it reads is not")
     if strings is not None:
-        known = dict(reversed([*zip(keys, found, strict=True)]))
-        table = np.array([known.get(one, other) for one in strings], found.dtype)
+        known = dict(reversed([*zip(keys, result, strict=True)]))
+        table = np.array([known.get(one, other) for one in strings], result.dtype)
         numbers = steps.name()
         steps.context.bind(numbers, x)  # numbers of their own right: a Gather of strings is something else
         steps.add("Gather", steps.constant(table, table.dtype.type), numbers, output=steps.raw.outputs[0])
         return
     if x.dtype.kind not in "fi":
         refuse(f"reads {x.dtype}; real numbers and int64 are supported")
-    _emit(steps, np.asarray(keys).astype(x.dtype), found, other)
+    _emit(steps, np.asarray(keys).astype(x.dtype), result, other)
 
 
 def _listed(steps: Steps, name: str) -> tuple[AttributeValue, str]:
     """Keys or values, and their kind."""
-    found = [(steps.node.attribute(f"{name}_{kind}"), kind) for kind in _KINDS]
-    given = [(one, kind) for one, kind in found if one is not None and len(np.atleast_1d(one))]
+    result = [(steps.node.attribute(f"{name}_{kind}"), kind) for kind in _KINDS]
+    given = [(one, kind) for one, kind in result if one is not None and len(np.atleast_1d(one))]
     if len(given) != 1:
         refuse(f"one attribute states its {name}")
     one, kind = given[0]
@@ -66,11 +66,11 @@ def _listed(steps: Steps, name: str) -> tuple[AttributeValue, str]:
 def _default(steps: Steps, kind: str) -> AttributeValue:
     if kind != "tensor":
         return steps.node.attribute(*_DEFAULTS[kind])
-    found = steps.node.attribute("default_tensor")
-    if found is None:
+    attribute = steps.node.attribute("default_tensor")
+    if attribute is None:
         given = np.asarray(steps.node.attribute("values_tensor")).dtype.kind
         return _DEFAULTS[{"f": "floats", "i": "int64s"}.get(given, "strings")][1]
-    return np.asarray(found).reshape(-1)[0]
+    return np.asarray(attribute).reshape(-1)[0]
 
 
 def _numbers(steps: Steps, values: AttributeValue, default: AttributeValue) -> tuple[Array, AttributeValue]:
@@ -106,5 +106,5 @@ def _emit(steps: Steps, keys: Array, values: Array, default: AttributeValue) -> 
     if source.data is None:
         context.emit(operator)
         return
-    (found,) = evaluate_one(context.values, operator, [source.data])
-    context.constant(name, found.reshape(x.shape))
+    (result,) = evaluate_one(context.values, operator, [source.data])
+    context.constant(name, result.reshape(x.shape))

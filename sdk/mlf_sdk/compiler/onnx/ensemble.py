@@ -87,10 +87,10 @@ class _Nodes:
 
     def whole(self, name: str, default: Any = None) -> Array:  # noqa: ANN401 - an attribute
         """Whole numbers of an attribute."""
-        found = self.steps.node.attribute(name, default)
-        if found is None:
+        attribute = self.steps.node.attribute(name, default)
+        if attribute is None:
             refuse(f"the attribute {name} is missing")
-        return np.asarray(found).reshape(-1).astype(np.int64)
+        return np.asarray(attribute).reshape(-1).astype(np.int64)
 
     def reals(self, name: str) -> Array:
         """Real numbers of an attribute."""
@@ -103,11 +103,11 @@ class _Nodes:
         asking = np.flatnonzero(self.modes == len(_MODES) - 1)
         if len([p for p in parts if p.size]) != asking.size or (values.size and not np.isnan(values[-1])):
             refuse(f"{len(parts) - 1} sets of members for {asking.size} nodes")
-        found: list[float] = []
+        result: list[float] = []
         for node, part in zip(asking, parts, strict=False):
-            self.splits[node] = len(found)
-            found += [part.size - 1, *part[:-1].tolist()]
-        return np.array(found, np.float32)
+            self.splits[node] = len(result)
+            result += [part.size - 1, *part[:-1].tolist()]
+        return np.array(result, np.float32)
 
     def walk(self, tree: int, root: int, columns: dict[str, list[Any]]) -> None:
         """Add the nodes of one tree to the columns; leaves are numbered behind the nodes."""
@@ -145,10 +145,10 @@ class _Nodes:
         if not 0 <= number < self.count:
             refuse(f"a node is followed by one that isn't there: {number}")
         pairs = ((self.true, self.true_leaf), (self.false, self.false_leaf))
-        found = []
+        result = []
         for ids, leaf in pairs:
             one = int(ids[number])
             if one < 0 or (not leaf[number] and one >= self.count):
                 refuse(f"a node is followed by one that isn't there: {one}")
-            found.append(one + self.count if leaf[number] else one)
-        return found
+            result.append(one + self.count if leaf[number] else one)
+        return result

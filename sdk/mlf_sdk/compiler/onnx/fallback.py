@@ -138,10 +138,10 @@ def _compare(module: TvmObject, model: TvmObject, inputs: dict[str, Value]) -> N
     if wanted is None:
         return
     try:
-        found = _run(module, list(given.values()))
+        result = _run(module, list(given.values()))
     except Exception as error:
         refuse(f"TVM can't compile it: {_last_line(error)}")
-    for got, expected in zip(found, wanted, strict=False):
+    for got, expected in zip(result, wanted, strict=False):
         most = max(1.0, float(np.abs(expected).max())) if expected.size else 1.0
         near = got.shape == expected.shape and np.allclose(
             got.astype(np.float64),
@@ -191,8 +191,8 @@ def _run(module: TvmObject, inputs: list[Array]) -> list[Array]:
     tvm = require_tvm("ONNX model")
     device = tvm.cpu()
     machine = tvm.relax.VirtualMachine(tvm.compile(module, target="llvm"), device)
-    found = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(a), device) for a in inputs))
-    return [found.numpy()] if hasattr(found, "numpy") else [one.numpy() for one in found]
+    result = machine["main"](*(tvm.runtime.tensor(np.ascontiguousarray(a), device) for a in inputs))
+    return [result.numpy()] if hasattr(result, "numpy") else [one.numpy() for one in result]
 
 
 def without_unread(graph: Graph) -> Graph:

@@ -101,9 +101,9 @@ class _Reader:
             raise InputError(f"{count} nodes; at most {MAX_NODES} are read", where=str(self.path))
         constants = self._constants(model.graph)
         inputs = tuple(
-            found
+            result
             for v in model.graph.input
-            if v.name not in constants and (found := self._input(v)) is not None
+            if v.name not in constants and (result := self._input(v)) is not None
         )
         nodes = tuple(self._nodes(model.graph))
         return RawModel(
@@ -121,24 +121,24 @@ class _Reader:
         """A branch or the body of a loop; what it captures is known when it runs."""
         nodes, constants = tuple(self._nodes(graph)), self._constants(graph)
         parameters = tuple(v.name for v in graph.input if v.name not in constants)
-        found = RawGraph(
+        raw_graph = RawGraph(
             nodes=nodes,
             parameters=parameters,
             outputs=tuple(v.name for v in graph.output),
             constants=constants,
         )
-        known = {*parameters, *constants, *captured(found)}
-        return dataclasses.replace(found, nodes=ordered(nodes, known, self.faults))
+        known = {*parameters, *constants, *captured(raw_graph)}
+        return dataclasses.replace(raw_graph, nodes=ordered(nodes, known, self.faults))
 
     def _constants(self, graph: OnnxObject) -> dict[str, Array]:
-        found = {}
+        result = {}
         for tensor in graph.initializer:
             array = self.array(tensor, f"initializer {shown(tensor.name)}")
             if array is not None:
-                found[tensor.name] = array
+                result[tensor.name] = array
         if graph.sparse_initializer:
             self.faults.add("sparse_initializer", "sparse tensors are not supported; store them densely")
-        return found
+        return result
 
     def _stated(self, graph: OnnxObject) -> Iterator[tuple[str, np.dtype[Any]]]:
         """Element types of tensors that the file states; unknown ones are left to the nodes that use them."""
@@ -151,18 +151,18 @@ class _Reader:
 
     def _opset(self, model: OnnxObject) -> int:
         newest = self.onnx.defs.onnx_opset_version()
-        found = [o.version for o in model.opset_import if o.domain in STANDARD]
-        if not found:
+        result = [o.version for o in model.opset_import if o.domain in STANDARD]
+        if not result:
             if any(node.domain in STANDARD for node in all_nodes(model.graph.node)):
                 self.faults.add("opset_import", "no version of the standard operators is stated")
             return int(newest)
-        if not FIRST_OPSET <= found[0] <= newest:
+        if not FIRST_OPSET <= result[0] <= newest:
             self.faults.add(
                 "opset_import",
-                f"operators of version {found[0]}; {FIRST_OPSET} to {newest} are known. "
+                f"operators of version {result[0]}; {FIRST_OPSET} to {newest} are known. "
                 "Export the model again, or upgrade the package onnx",
             )
-        return int(found[0])
+        return int(result[0])
 
     def _input(self, value: OnnxObject) -> RawInput | None:
         place = f"input {shown(value.name)}"
@@ -184,14 +184,14 @@ class _Reader:
 
     def _dtype(self, code: int, place: str) -> np.dtype[Any] | None:
         try:
-            found = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(code))
+            dtype = np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(code))
         except (KeyError, ValueError):
             self.faults.add(place, f"has the unknown type {code}")
             return None
-        if found.kind not in "fiub":
-            self.faults.add(place, f"has the type {found}, which is not supported")
+        if dtype.kind not in "fiub":
+            self.faults.add(place, f"has the type {dtype}, which is not supported")
             return None
-        return found
+        return dtype
 
     def array(self, tensor: OnnxObject, place: str) -> Array | None:
         """Data of a tensor; None and a fault where it is damaged or elsewhere."""

@@ -62,9 +62,9 @@ class Forest:
         return [int(v) for v in self.steps.node.attribute(name, ())]
 
     def _sized(self, name: str) -> list[int]:
-        found = self._whole(name)
-        self._same(name, len(found))
-        return found
+        result = self._whole(name)
+        self._same(name, len(result))
+        return result
 
     def _same(self, name: str, size: int) -> None:
         if size != self.count:
@@ -81,16 +81,16 @@ class Forest:
     def _children(self) -> list[tuple[int, int]]:
         """Nodes that follow each, where its condition holds and where not; of a leaf its own place."""
         ends = zip(self._sized("nodes_truenodeids"), self._sized("nodes_falsenodeids"), strict=True)
-        found = []
+        result = []
         for place, (tree, pair) in enumerate(zip(self.trees, ends, strict=True)):
             if self.kinds[place] == LEAF:
-                found.append((place, place))
+                result.append((place, place))
                 continue
             both = [self.places.get((tree, child), LEAF) for child in pair]
             if LEAF in both:
                 refuse(f"a node of tree {tree} is followed by one that isn't there")
-            found.append((both[0], both[1]))
-        return found
+            result.append((both[0], both[1]))
+        return result
 
     def preorder(self) -> tuple[list[int], list[int]]:
         """Nodes of all trees in preorder, and the roots."""
@@ -122,16 +122,16 @@ class Forest:
             refuse(f"a weight is for a result outside of {targets}")
         if self.count * targets > _MAX_WEIGHTS:
             refuse(f"{self.count} nodes with {targets} results are more than is supported")
-        found = np.full((self.count, targets), neutral, np.float32)
-        has = np.zeros(found.shape, np.bool_)
+        result = np.full((self.count, targets), neutral, np.float32)
+        has = np.zeros(result.shape, np.bool_)
         for tree, node, number, value in zip(trees, nodes, ids, values, strict=True):
             place = self.places.get((tree, node), LEAF)
             if place == LEAF or self.kinds[place] != LEAF:
                 refuse(f"a weight is for node {node} of tree {tree}, which is no leaf")
             if has[place, number]:
                 refuse(f"node {node} of tree {tree} has two weights for one result")
-            found[place, number], has[place, number] = value, True
-        return found, has
+            result[place, number], has[place, number] = value, True
+        return result, has
 
 
 def always_scored(forest: Forest, has: Array) -> bool:

@@ -79,10 +79,10 @@ def _along(node: Node, x: Tensor, indices: Tensor) -> int:
 
 def _checked(indices: Array, extent: int) -> Array:
     """Constant indices from the front."""
-    found = np.where(indices < 0, indices + extent, indices)
-    if ((found < 0) | (found >= extent)).any():
+    result = np.where(indices < 0, indices + extent, indices)
+    if ((result < 0) | (result >= extent)).any():
         refuse(f"an index outside of the {extent} elements of its axis")
-    return found
+    return result
 
 
 def _picked(context: Context, node: Node, x: Tensor, places: Array) -> None:
@@ -109,26 +109,26 @@ def scatter_nd(context: Context, node: Node) -> None:
         at = [_checked(indices.data[..., a], x.shape[a]) * steps[a] for a in range(depth)]
         indices = context.constant("", np.sum(at, axis=0)[..., None].astype(np.int32))
         rows = (math.prod(x.shape[:depth]), *x.shape[depth:])
-        found = _scattered(context, node, context.reshaped("", x, rows), indices, updates, "")
-        context.reshaped(node.name, found, x.shape)
+        result = _scattered(context, node, context.reshaped("", x, rows), indices, updates, "")
+        context.reshaped(node.name, result, x.shape)
     else:
         _scattered(context, node, x, indices, updates, node.name)
 
 
 def _reduction(node: Node) -> str:
-    found = str(node.attribute("reduction", "none"))
-    if found not in REDUCTIONS:
-        refuse(f"the reduction {found!r} is not supported")
-    return found
+    result = str(node.attribute("reduction", "none"))
+    if result not in REDUCTIONS:
+        refuse(f"the reduction {result!r} is not supported")
+    return result
 
 
 def _scattered(
     context: Context, node: Node, x: Tensor, indices: Tensor, updates: Tensor, name: str
 ) -> Tensor:
     inputs = [context.value(t) for t in (x, indices, updates)]
-    found, y = context.output(name, x.dtype, x.shape)
+    result, y = context.output(name, x.dtype, x.shape)
     context.emit(ScatterSlices(**node.common(inputs, y), reduction=_reduction(node)))
-    return found
+    return result
 
 
 def scatter_elements(context: Context, node: Node) -> None:

@@ -104,9 +104,9 @@ class _Calls:
         if key not in self.sizes:
             self._deep(len(self.open), name)
             self.open.append(key)
-            found = self._expanded(self.functions[key].node)
+            result = self._expanded(self.functions[key].node)
             self.open.pop()
-            self.sizes[key] = _Size(found.nodes, found.size_bytes, found.depth + 1)
+            self.sizes[key] = _Size(result.nodes, result.size_bytes, result.depth + 1)
             self._bounded(self.sizes[key], f"the function {name}")
         return self.sizes[key]
 
@@ -175,20 +175,20 @@ def _nodes_of_schema(onnx: OnnxObject, name: str) -> int:
 
 def _with_types(onnx: OnnxObject, model: OnnxObject) -> OnnxObject:
     """The model with the types of its tensors, also behind operators that ONNX does not know."""
-    found = onnx.shape_inference.infer_shapes(model)
+    result = onnx.shape_inference.infer_shapes(model)
     nodes = [(node, _of_same_types(onnx, node)) for node in model.graph.node]
     if not any(others for _, others in nodes):
-        return found
+        return result
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
     del plain.graph.node[:]
     plain.graph.node.extend(other for node, others in nodes for other in others or (node,))
-    stated = {v.name for v in (*found.graph.value_info, *found.graph.output)}
+    stated = {v.name for v in (*result.graph.value_info, *result.graph.output)}
     for value in onnx.shape_inference.infer_shapes(plain).graph.value_info:
         if value.name not in stated:
             value.type.tensor_type.ClearField("shape")  # that of the input
-            found.graph.value_info.append(value)
-    return found
+            result.graph.value_info.append(value)
+    return result
 
 
 def _of_same_types(onnx: OnnxObject, node: OnnxObject) -> list[OnnxObject]:

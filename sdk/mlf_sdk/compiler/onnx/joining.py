@@ -57,11 +57,11 @@ def _joined(
     rank = len(shape)
     nhwc = rank in (3, 4) and any(t.is_nhwc for t in tensors)
     values = [context.nhwc(t) if nhwc else context.value(t) for t in tensors]
-    found, y = context.output(name, tensors[0].dtype, shape, nhwc=nhwc, quantisation=quantisation)
+    result, y = context.output(name, tensors[0].dtype, shape, nhwc=nhwc, quantisation=quantisation)
     place = nhwc_axis(axis, rank) if nhwc else axis
     parts = regions.concatenate([v.shape for v in values], place, y.shape)
     context.emit(Move(**node.common(values, y), regions=tuple(regions.simplified(p) for p in parts)))
-    return found
+    return result
 
 
 def split(context: Context, node: Node) -> None:
@@ -90,13 +90,13 @@ def _cut(context: Context, node: Node, x: Tensor, name: str, axis: int, first: i
         nhwc = source.is_nhwc and source.rank in (3, 4)
         value = context.nhwc(source) if nhwc else context.value(source)
         shape = (*source.shape[:axis], size, *source.shape[axis + 1 :])
-        found, y = context.output(name, source.dtype, shape, nhwc=nhwc, quantisation=source.quantisation)
+        result, y = context.output(name, source.dtype, shape, nhwc=nhwc, quantisation=source.quantisation)
         place = nhwc_axis(axis, source.rank) if nhwc else axis
         begin = tuple(first if a == place else 0 for a in range(len(value.shape)))
         context.move(
             value, y, (regions.strided_slice(value.shape, begin, (1,) * len(begin), y.shape),), node.kind
         )
-        return found
+        return result
 
     if x.stored is None:
         build(x, name)

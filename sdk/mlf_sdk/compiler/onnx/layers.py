@@ -184,9 +184,9 @@ def _turned_at_run_time(context: Context, node: Node, weights: Tensor, groups: i
         source_offset=taps - 1,
     )  # fmt: skip
     source = context.value(weights)
-    found, y = context.output("", weights.dtype, (groups * outputs, inner, *size))
+    result, y = context.output("", weights.dtype, (groups * outputs, inner, *size))
     context.move(source, y, (part,), node.kind)
-    return found
+    return result
 
 
 def _spread(x: tuple[int, ...], y: tuple[int, ...], strides: tuple[int, ...], margins: list[int]) -> Region:

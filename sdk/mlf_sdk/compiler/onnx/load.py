@@ -113,9 +113,9 @@ def load_onnx(
     faults = model_faults(path)
     if generation.kernels is Kernels.TVM:
         return _whole(path, name, shapes or {}, batch, faults, generation)
-    found = read_graph(path, name, shapes or {}, batch, faults, generation)
+    graph = read_graph(path, name, shapes or {}, batch, faults, generation)
     faults.raise_if_any()
-    return settled(without_unread(found.graph))
+    return settled(without_unread(graph.graph))
 
 
 def model_faults(path: Path) -> BoundedFaults:
@@ -234,9 +234,9 @@ def build_graph(
 def _check_types(context: Context, raw: RawModel, faults: FaultCollector) -> None:
     """Compare element types that the file states with those of its nodes; of shapes, the nodes' count."""
     for name, stated in raw.stated.items():
-        found = context.tensors.get(name)
-        if found is not None and found.dtype != kept_type(stated):
-            faults.add(f"tensor {shown(name)}", f"is stated as {stated}, and its node writes {found.dtype}")
+        tensor = context.tensors.get(name)
+        if tensor is not None and tensor.dtype != kept_type(stated):
+            faults.add(f"tensor {shown(name)}", f"is stated as {stated}, and its node writes {tensor.dtype}")
 
 
 def _placeholder(context: Context, given: RawInput, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
@@ -328,13 +328,13 @@ def _result(context: Context, tensor: Tensor, name: str, taken: set[int]) -> int
     """Value of an output; a copy where it is an input, a constant, or an output already."""
     value = context.value(tensor)
     if value.id in taken or value.data is not None:
-        found = context.add(name, value.dtype, value.shape, value.quantisation)
+        result = context.add(name, value.dtype, value.shape, value.quantisation)
         if value.data is None:
-            context.emit(Reshape(**context.common("Identity", [value], found)))
+            context.emit(Reshape(**context.common("Identity", [value], result)))
         else:
             steps = regions.strides(value.shape)
-            context.move(value, found, (regions.box(value.shape, steps, steps),), "Constant")
-        return found.id
+            context.move(value, result, (regions.box(value.shape, steps, steps),), "Constant")
+        return result.id
     if value.name != name:
         context.values[value.id] = dataclasses.replace(value, name=name)
     return value.id

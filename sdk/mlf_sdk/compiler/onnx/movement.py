@@ -31,8 +31,8 @@ def move_through_dequantise(context: Context, node: Node, x: Tensor, build: Buil
         build(x, node.name)
         return
     result = build(x.stored, "")
-    found = Tensor(name=node.name, dtype=x.dtype, shape=result.shape, stored=result)
-    context.bind(node.name, found)
+    tensor = Tensor(name=node.name, dtype=x.dtype, shape=result.shape, stored=result)
+    context.bind(node.name, tensor)
 
 
 def _fill(x: Tensor, source: Tensor, value: float) -> float:
@@ -65,9 +65,9 @@ def moved(
     fill: float | None = None,
 ) -> Tensor:
     """A tensor of regions of another one."""
-    found, y = context.output(name, x.dtype, shape, quantisation=x.quantisation)
+    result, y = context.output(name, x.dtype, shape, quantisation=x.quantisation)
     context.move(context.value(x), y, parts, node.kind, fill)
-    return found
+    return result
 
 
 def identity(context: Context, node: Node) -> None:
@@ -135,14 +135,14 @@ def transpose(context: Context, node: Node) -> None:
             return context.reshaped(name, base, shape)
         if order in ((0, 3, 1, 2), (0, 2, 1)) and source.data is None:
             value = context.value(source)
-            found = Tensor(name=name, dtype=source.dtype, shape=shape, quantisation=source.quantisation)
+            tensor = Tensor(name=name, dtype=source.dtype, shape=shape, quantisation=source.quantisation)
             four = (shape[0], *(1,) * (4 - len(shape)), *shape[2:], shape[1])
             base = Tensor(
                 name=name, dtype=source.dtype, shape=source.shape, nchw=value,
                 quantisation=source.quantisation,
             )  # fmt: skip
-            found.nhwc = context.value(context.reshaped("", base, four))
-            return context.bind(name, found)
+            tensor.nhwc = context.value(context.reshaped("", base, four))
+            return context.bind(name, tensor)
         return moved(context, node, source, name, shape, (regions.transpose(source.shape, order),))
 
     move_through_dequantise(context, node, x, build)
@@ -185,11 +185,11 @@ def pad(context: Context, node: Node) -> None:
         else node.integers("paddings")
     )
     axes = node.integers("axes", tuple(range(x.rank)), position=3)
-    before, behind = [0] * x.rank, [0] * x.rank
+    before, after = [0] * x.rank, [0] * x.rank
     for position, axis in enumerate(axes):
         before[axis_of(axis, x.rank)] = pads[position]
-        behind[axis_of(axis, x.rank)] = pads[position + len(axes)]
-    shape = tuple(b + e + a for b, e, a in zip(before, x.shape, behind, strict=True))
+        after[axis_of(axis, x.rank)] = pads[position + len(axes)]
+    shape = tuple(b + e + a for b, e, a in zip(before, x.shape, after, strict=True))
     if min(shape, default=1) < 1:
         refuse(f"its output would have the shape {shape}")
     real = float(node.data(2, "value").reshape(-1)[0]) if node.has(2) else float(node.attribute("value", 0.0))

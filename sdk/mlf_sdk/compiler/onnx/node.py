@@ -44,8 +44,8 @@ class Node:
 
     def attribute(self, name: str, default: AttributeValue = None) -> AttributeValue:
         """Value of an attribute."""
-        found = self.raw.attributes.get(name)
-        return default if found is None else found
+        result = self.raw.attributes.get(name)
+        return default if result is None else result
 
     def integers(
         self, name: str, default: AttributeValue = None, position: int | None = None
@@ -53,21 +53,21 @@ class Node:
         """Whole numbers of an attribute or, since some version, of a constant input."""
         if position is not None and self.has(position):
             return tuple(int(v) for v in self.data(position, name).reshape(-1))
-        found = self.attribute(name, default)
-        if found is None:
+        attribute = self.attribute(name, default)
+        if attribute is None:
             refuse(f"the attribute {name} is missing")
-        return tuple(int(v) for v in found) if not isinstance(found, int) else (found,)
+        return tuple(int(v) for v in attribute) if not isinstance(attribute, int) else (attribute,)
 
     def data(self, position: int, what: str) -> Array:
         """Data of an input that must be constant."""
         tensor = self.input(position)
-        found = tensor.known
-        if found is None:
+        result = tensor.known
+        if result is None:
             refuse(
                 f"its {what} ('{tensor.name}') is computed at run time; only constants are supported. "
                 "Fold constants when the model is exported"
             )
-        return found
+        return result
 
     def wants(self, position: int) -> bool:
         """Return whether an output is read by a node or is one of the model."""

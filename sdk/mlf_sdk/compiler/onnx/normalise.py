@@ -92,11 +92,11 @@ def layer_normalization(context: Context, node: Node) -> None:
         _, y = context.output(node.name, FLOAT32, x.shape)
         context.emit(Normalise(**node.common([context.value(x), *constants], y), **fields))
         return
-    found, y = context.output("", FLOAT32, x.shape)
+    result, y = context.output("", FLOAT32, x.shape)
     context.emit(Normalise(**node.common([context.value(x)], y), **fields))
     for function, tensor in zip(("mul", "add"), given, strict=False):
         name = node.name if tensor is given[-1] else ""
-        found = elementwise(context, node, function, [found, tensor], name=name)
+        result = elementwise(context, node, function, [result, tensor], name=name)
 
 
 def _row(tensor: Tensor, rows: Shape) -> Array | None:
@@ -118,12 +118,12 @@ def group_normalization(context: Context, node: Node) -> None:
         refuse(f"{channels} channels in {groups} groups")
     factors = [_of_channels(context, node, node.input(i), groups, channels) for i in (1, 2)]
     source = context.value(x)
-    found, y = context.output("", FLOAT32, x.shape)
+    result, y = context.output("", FLOAT32, x.shape)
     size = x.elements // x.shape[0] // groups
     context.emit(
         Normalise(**node.common([source], y), size=size, epsilon=float(node.attribute("epsilon", 1e-5)))
     )
-    channelwise(context, node, found, *factors)
+    channelwise(context, node, result, *factors)
 
 
 def _of_channels(context: Context, node: Node, tensor: Tensor, groups: int, channels: int) -> Array | Tensor:

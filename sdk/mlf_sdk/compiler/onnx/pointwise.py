@@ -70,15 +70,15 @@ def operands(context: Context, tensors: list[Tensor], shape: tuple[int, ...]) ->
         whole = data.reshape((1,) * (rank - data.ndim) + data.shape)
         return whole.reshape(-1) if data.size == 1 else to_nhwc(whole)
 
-    found = []
+    result = []
     for tensor in tensors:
         if not nhwc or (tensor.known is None and tensor.elements == 1 and tensor.rank != rank):
-            found.append(context.value(tensor))
+            result.append(context.value(tensor))
         elif tensor.known is not None:
-            found.append(context.arranged(tensor, tensor.name, arrange, (-1, 0)))
+            result.append(context.arranged(tensor, tensor.name, arrange, (-1, 0)))
         else:
-            found.append(context.nhwc(tensor))
-    return found, nhwc
+            result.append(context.nhwc(tensor))
+    return result, nhwc
 
 
 def elementwise(
@@ -193,13 +193,13 @@ def nary(context: Context, node: Node) -> None:
         context.bind(node.name, tensors[0])
         return
     mean = node.kind == "Mean"
-    found = tensors[0]
+    result = tensors[0]
     for position, tensor in enumerate(tensors[1:], start=2):
         final = position == len(tensors) and not mean
-        found = elementwise(context, node, function, [found, tensor], name=node.name if final else "")
+        result = elementwise(context, node, function, [result, tensor], name=node.name if final else "")
     if mean:
         factor = context.constant("", np.array(1 / len(tensors), np.float32))
-        elementwise(context, node, "mul", [found, factor])
+        elementwise(context, node, "mul", [result, factor])
 
 
 Builder = Callable[[Context, Node], None]

@@ -50,10 +50,10 @@ def _pool(context: Context, node: Node, x: Tensor, name: str) -> Tensor:
     if x.dtype.kind != "f":
         clamp = (int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max))
     if counted and (max(window.before) > 0 or _reaches(window, space, output, (0, 0))):
-        source, window = _with_padding(context, node, source, window, _behind(node, space))
-    found, y = context.output(name, x.dtype, shape, nhwc=True, quantisation=x.quantisation)
+        source, window = _with_padding(context, node, source, window, _padding_after(node, space))
+    result, y = context.output(name, x.dtype, shape, nhwc=True, quantisation=x.quantisation)
     context.emit(Pool2D(**node.common([source], y), function=function, window=window, clamp=clamp))
-    return found
+    return result
 
 
 def _refuse_cut_windows(node: Node, space: tuple[int, ...], window: Window, output: tuple[int, ...]) -> None:
@@ -73,7 +73,7 @@ def _indices(context: Context, node: Node, x: Tensor) -> None:
     context.emit(PoolIndices(**node.common([source], y), window=window, columns_first=order))
 
 
-def _behind(node: Node, space: tuple[int, ...]) -> tuple[int, int]:
+def _padding_after(node: Node, space: tuple[int, ...]) -> tuple[int, int]:
     """Padding behind the input, of height and width."""
     _, after = padding_of(node, space, node.integers("kernel_shape"))
     return two(tuple(max(a, 0) for a in after), 0)
@@ -85,21 +85,19 @@ def _ends(window: Window, output: tuple[int, ...]) -> tuple[int, ...]:
     return tuple((o - 1) * s + (k - 1) * d + 1 - before for o, s, k, d, before in parts)
 
 
-def _reaches(
-    window: Window, space: tuple[int, ...], output: tuple[int, ...], behind: tuple[int, int]
-) -> bool:
+def _reaches(window: Window, space: tuple[int, ...], output: tuple[int, ...], after: tuple[int, int]) -> bool:
     """True where a window covers places behind the input and so much padding."""
-    extents = (e + b for e, b in zip(two(space, 1), behind, strict=True))
+    extents = (e + b for e, b in zip(two(space, 1), after, strict=True))
     return any(end > e for end, e in zip(_ends(window, output), extents, strict=True))
 
 
 def _with_padding(
-    context: Context, node: Node, x: Value, window: Window, behind: tuple[int, int]
+    context: Context, node: Node, x: Value, window: Window, after: tuple[int, int]
 ) -> tuple[Value, Window]:
     """The input with its padding as zeros, which count."""
     n, h, w, c = x.shape
     top, left = (max(b, 0) for b in window.before)
-    wide = (n, h + top + behind[0], w + left + behind[1], c)
+    wide = (n, h + top + after[0], w + left + after[1], c)
     padded = context.add(node.name + "_padded", x.dtype, wide)
     context.move(x, padded, (regions.pad(x.shape, (0, top, left, 0), wide),), "AveragePool", 0.0)
     return padded, dataclasses.replace(window, before=(window.before[0] - top, window.before[1] - left))

@@ -100,9 +100,9 @@ def _layer(
     node = expansion.node
     names = []
     for position, axis in operands.items():
-        name, found = expansion.dequantised(position, axis)
+        name, result = expansion.dequantised(position, axis)
         names.append(name)
-        yield found
+        yield result
     if bias is not None and len(node.inputs) > bias and node.inputs[bias]:
         names.append(f"{node.outputs[0]}.bias")
         yield from _bias(expansion, bias, names[-1])

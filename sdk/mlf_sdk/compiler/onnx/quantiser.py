@@ -95,8 +95,10 @@ def collect(path: Path, samples: Sequence[Sample], folder: Path) -> Iterator[Map
         qdq_loss_debug.modify_model_output_intermediate_tensors(str(path), str(open_))
     for start in range(0, len(samples), _AT_ONCE):
         with _failures(path), _silent():
-            found = qdq_loss_debug.collect_activations(str(open_), list(samples[start : start + _AT_ONCE]))
-        yield found
+            activations = qdq_loss_debug.collect_activations(
+                str(open_), list(samples[start : start + _AT_ONCE])
+            )
+        yield activations
 
 
 def feed_types(path: Path) -> dict[str, Any]:

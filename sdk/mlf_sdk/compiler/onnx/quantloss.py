@@ -93,9 +93,9 @@ def _add_layers(
 ) -> None:
     from onnxruntime.quantization.qdq_loss_debug import create_activation_matching
 
-    for name, found in create_activation_matching(dict(int8), dict(real)).items():
-        if "float" in found:
-            layers.setdefault(name, _Sums()).add(found["float"], found["post_qdq"])
+    for name, result in create_activation_matching(dict(int8), dict(real)).items():
+        if "float" in result:
+            layers.setdefault(name, _Sums()).add(result["float"], result["post_qdq"])
 
 
 @dataclass(slots=True)

@@ -114,8 +114,8 @@ def ordered(nodes: tuple[RawNode, ...], known: set[str], faults: FaultCollector)
     if len(order) < len(nodes) and not faults.faults:
         stuck = next(n.place for n, names in zip(nodes, waiting, strict=True) if names)
         faults.add(stuck, "reads its own result, by way of other nodes: the graph has a cycle")
-    found = tuple(nodes[position] for position in order)
-    return tuple(nodes[p] for p in sorted(order)) if _is_sorted(found) else found
+    result = tuple(nodes[position] for position in order)
+    return tuple(nodes[p] for p in sorted(order)) if _is_sorted(result) else result
 
 
 def _is_sorted(order: tuple[RawNode, ...]) -> bool:

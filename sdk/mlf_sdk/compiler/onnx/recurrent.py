@@ -134,9 +134,9 @@ class _Layer:
                 base = Tensor(name=name, dtype=FLOAT32, shape=parts[0].shape, nchw=parts[0])
                 self.context.reshaped(name, base, shape)
                 continue
-            found = tuple(shape[i] for i in order)
-            _, y = self.context.output(name, FLOAT32, found)
-            to = regions.strides(found)
+            result = tuple(shape[i] for i in order)
+            _, y = self.context.output(name, FLOAT32, result)
+            to = regions.strides(result)
             step = tuple(to[order.index(i)] for i in range(len(shape)))
             pieces = []
             for d, _part in enumerate(parts):

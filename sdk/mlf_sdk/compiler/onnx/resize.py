@@ -94,7 +94,7 @@ def _axes(node: Node, x: Tensor, coordinates: str) -> list[_Axis]:
         ratios = [int(s) / x.shape[a] for s, a in zip(sizes, chosen, strict=True)]
         ratio = min(ratios) if policy == "not_larger" else max(ratios)
         sizes = np.array([math.floor(x.shape[a] * ratio + 0.5) for a in chosen])
-    found = [_Axis(size=e, wanted=e, scale=1.0) for e in x.shape]
+    result = [_Axis(size=e, wanted=e, scale=1.0) for e in x.shape]
     for position, axis in enumerate(chosen):
         size = x.shape[axis]
         scale = float(scales[position]) if scales is not None else int(sizes[position]) / size  # type: ignore[index]
@@ -105,8 +105,8 @@ def _axes(node: Node, x: Tensor, coordinates: str) -> list[_Axis]:
         start, end = (
             (0.0, 1.0) if region is None else (float(region[position]), float(region[position + len(chosen)]))
         )
-        found[axis] = _Axis(size=size, wanted=wanted, scale=scale, start=start, end=end)
-    return found
+        result[axis] = _Axis(size=size, wanted=wanted, scale=scale, start=start, end=end)
+    return result
 
 
 def _nearest(
@@ -135,11 +135,11 @@ def _nearest(
         shape = tuple(len(p) for p in places)
         nhwc = source.is_nhwc and source.rank == 4
         value = context.nhwc(source) if nhwc else context.value(source)
-        found, y = context.output(name, source.dtype, shape, nhwc=nhwc, quantisation=source.quantisation)
+        result, y = context.output(name, source.dtype, shape, nhwc=nhwc, quantisation=source.quantisation)
         order = (0, 2, 3, 1) if nhwc else tuple(range(source.rank))
         part = regions.pick(value.shape, [places[i] for i in order])
         context.move(value, y, (part,), node.kind)
-        return found
+        return result
 
     move_through_dequantise(context, node, x, build)
 
@@ -203,8 +203,8 @@ def _interpolated(
         _, y = context.output(node.name, FLOAT32, shape, nhwc=True)
     else:
         wanted = (source.shape[0], rows.shape[0], columns.shape[0], source.shape[3])
-        found, y = context.output("", FLOAT32, wanted)
-        context.reshaped(node.name, found, shape)
+        result, y = context.output("", FLOAT32, wanted)
+        context.reshaped(node.name, result, shape)
     context.emit(
         Resample(
             **node.common([source], y),

@@ -55,9 +55,9 @@ def softmax(context: Context, node: Node) -> None:
 
 def _softmax(context: Context, node: Node, x: Tensor, name: str, log: bool) -> Tensor:
     source = context.value(x)
-    found, y = context.output(name, FLOAT32, x.shape)
+    result, y = context.output(name, FLOAT32, x.shape)
     context.emit(Softmax(**node.common([source], y), beta=1.0, log=log))
-    return found
+    return result
 
 
 def reduction(context: Context, node: Node) -> None:
@@ -77,13 +77,13 @@ def reduction(context: Context, node: Node) -> None:
     shape = kept if keep else tuple(e for a, e in enumerate(x.shape) if a not in axes)
     nhwc = x.is_nhwc and x.rank in (3, 4)
     source = context.nhwc(x) if nhwc else context.value(x)
-    found, y = context.output(
+    result, y = context.output(
         node.name if keep or not nhwc else "", x.dtype, kept if nhwc else shape, nhwc=nhwc
     )
     chosen = tuple(sorted(nhwc_axis(a, x.rank) for a in axes)) if nhwc else tuple(axes)
     context.emit(Reduce(**node.common([source], y), function=function, axes=chosen))
     if nhwc and not keep:
-        context.reshaped(node.name, found, shape)
+        context.reshaped(node.name, result, shape)
 
 
 def lp_normalization(context: Context, node: Node) -> None:

@@ -82,10 +82,10 @@ class Steps:
 
     def numbers(self, name: str, *, default: AttributeValue = None) -> Array:
         """Finite real numbers of an attribute, as one axis."""
-        found = self.node.attribute(name, default)
-        if found is None:
+        attribute = self.node.attribute(name, default)
+        if attribute is None:
             refuse(f"the attribute {name} is missing")
-        array = np.asarray(found, np.float32).reshape(-1)
+        array = np.asarray(attribute, np.float32).reshape(-1)
         if not np.isfinite(array).all():
             refuse(f"the attribute {name} holds numbers that are not finite")
         return array

@@ -42,13 +42,13 @@ def carry_strings(context: Context, raw: RawNode) -> bool:
 
 def named_labels(raw: RawModel) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Nodes and constants of a file that give strings: where they are, and the strings by their numbers."""
-    found = []
+    result = []
     for node in raw.nodes:
         given = [node.attributes.get(name) for name in _GIVEN if node.kind.startswith("ai.onnx.ml.")]
         strings = [one for one in given if one is not None and len(one)]
         if strings and not node.kind.endswith("ZipMap"):
-            found.append((node.place, tuple(dict.fromkeys(text_of(strings[0])))))
+            result.append((node.place, tuple(dict.fromkeys(text_of(strings[0])))))
     for name, array in raw.constants.items():
         if array.dtype.kind in "OSU":
-            found.append((f"initializer '{name[:40]}'", tuple(dict.fromkeys(text_of(array.reshape(-1))))))
-    return tuple(found)
+            result.append((f"initializer '{name[:40]}'", tuple(dict.fromkeys(text_of(array.reshape(-1))))))
+    return tuple(result)

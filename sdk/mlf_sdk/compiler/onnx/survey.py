@@ -25,23 +25,25 @@ def survey_onnx(path: Path, shapes: Shapes | None = None, batch: int = 1) -> Sur
         InputError: it is no ONNX file.
     """
     faults = model_faults(path)
-    found = read_graph(path, "", shapes or {}, batch, faults)
+    result = read_graph(path, "", shapes or {}, batch, faults)
     operators = tuple(
         dataclasses.replace(operator, number=number)
-        for operator, number in zip(found.graph.operators, found.node_of, strict=True)
+        for operator, number in zip(result.graph.operators, result.node_of, strict=True)
     )
     rest = [
-        _row(node, found) for node in found.nodes if node.number in found.refused | found.blocked_downstream
+        _row(node, result)
+        for node in result.nodes
+        if node.number in result.refused | result.blocked_downstream
     ]
-    graph = dataclasses.replace(found.graph, operators=operators)
+    graph = dataclasses.replace(result.graph, operators=operators)
     return survey_graph(
         graph if faults.faults else settled(graph), rest, [str(fault) for fault in faults.faults]
     )
 
 
-def _row(node: RawNode, found: Reading) -> SurveyedOperator:
+def _row(node: RawNode, result: Reading) -> SurveyedOperator:
     """A node that the graph does not hold."""
-    reads = [found.tensors[name] for name in node.inputs if name in found.tensors]
+    reads = [result.tensors[name] for name in node.inputs if name in result.tensors]
     given = [t for t in reads if t.data is None][:1]
     return SurveyedOperator(
         number=node.number,
@@ -51,5 +53,5 @@ def _row(node: RawNode, found: Reading) -> SurveyedOperator:
         shapes=tuple(t.shape for t in given),
         macs=None,
         weights_bytes=sum(t.data.nbytes for t in reads if t.data is not None),
-        note=NOT_SUPPORTED if node.number in found.refused else BLOCKED_DOWNSTREAM,
+        note=NOT_SUPPORTED if node.number in result.refused else BLOCKED_DOWNSTREAM,
     )

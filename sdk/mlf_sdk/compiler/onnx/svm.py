@@ -84,8 +84,8 @@ def _scores(steps: Steps, values: Value, classes: int, pairs: int) -> None:
         refuse(f"{a.size} elements of prob_a and {b.size} of prob_b for {pairs} pairs of classes")
     if a.size:
         shape = (values.shape[0], classes)
-        found = _emit(steps, PairCoupling, values, shape, FLOAT32, classes=classes, a=a, b=b)
-        steps.transformed(found.name, classes)
+        result = _emit(steps, PairCoupling, values, shape, FLOAT32, classes=classes, a=a, b=b)
+        steps.transformed(result.name, classes)
     elif classes == 2:
         kind = steps.node.attribute("post_transform", "NONE")
         steps.two_classes(values.name, complement=kind in ("SOFTMAX", "SOFTMAX_ZERO"))

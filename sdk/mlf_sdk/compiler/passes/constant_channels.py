@@ -37,9 +37,9 @@ def remove_constant_channels(graph: Graph) -> Graph:
     rewrite = Rewrite(graph)
     held: dict[int, Array] = {}
     for operator in graph.operators:
-        found = _constants(graph, operator, held)
-        if found is not None:
-            held[operator.outputs[0]] = found
+        result = _constants(graph, operator, held)
+        if result is not None:
+            held[operator.outputs[0]] = result
     keep = {value: constants == _UNKNOWN for value, constants in held.items()}
     _settle(graph, rewrite.readers, held, keep)
     for position, operator in enumerate(graph.operators):
@@ -197,12 +197,12 @@ def _shrunk(rewrite: Rewrite, operator: Operator, held: dict[int, Array], keep: 
 
 
 def _quantisation(value: Value, chosen: Array) -> Quantisation | None:
-    found = value.quantisation
-    if found is None or found.axis is None:
-        return found
+    quantisation = value.quantisation
+    if quantisation is None or quantisation.axis is None:
+        return quantisation
     picked = np.flatnonzero(chosen)
     return dataclasses.replace(
-        found,
-        scale=tuple(found.scale[i] for i in picked),
-        zero_point=tuple(found.zero_point[i] for i in picked),
+        quantisation,
+        scale=tuple(quantisation.scale[i] for i in picked),
+        zero_point=tuple(quantisation.zero_point[i] for i in picked),
     )

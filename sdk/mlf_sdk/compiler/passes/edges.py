@@ -42,11 +42,11 @@ def _of(graph: Graph, numbers: list[int]) -> list[Value]:
 
 def _input(graph: Graph, values: list[Value], number: int, dropped: set[int]) -> int:
     readers = [o for o in graph.operators if number in o.inputs]
-    found = [o for o in readers if isinstance(o, Convert) and graph.values[o.outputs[0]].dtype == INT8]
-    if graph.values[number].dtype.kind != "f" or len(found) != 1 or len(readers) != 1:
+    result = [o for o in readers if isinstance(o, Convert) and graph.values[o.outputs[0]].dtype == INT8]
+    if graph.values[number].dtype.kind != "f" or len(result) != 1 or len(readers) != 1:
         return number
-    dropped.add(found[0].number)
-    return _renamed(values, found[0].outputs[0], values[number].name)
+    dropped.add(result[0].number)
+    return _renamed(values, result[0].outputs[0], values[number].name)
 
 
 def _output(graph: Graph, values: list[Value], number: int, dropped: set[int]) -> int:

@@ -25,10 +25,10 @@ def convolve_one_channel(graph: Graph) -> Graph:
         x, weights = graph.read(operator)[:2]
         if x.shape[3] != 1 or weights.data is None:
             continue
-        found = weights.quantisation
-        if found is not None and found.axis is not None:
-            found = dataclasses.replace(found, axis=0)
-        turned = rewrite.constant(weights, weights.constant.transpose(3, 1, 2, 0), found)
+        quantisation = weights.quantisation
+        if quantisation is not None and quantisation.axis is not None:
+            quantisation = dataclasses.replace(quantisation, axis=0)
+        turned = rewrite.constant(weights, weights.constant.transpose(3, 1, 2, 0), quantisation)
         rewrite.operators[position] = Conv2D(
             number=operator.number,
             kind=operator.kind,

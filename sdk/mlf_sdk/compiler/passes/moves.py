@@ -78,15 +78,15 @@ def _quantised_functions(rewrite: Rewrite, position: int) -> list[int]:
     (y,) = rewrite.written(operator) if isinstance(operator, Convert) else (None,)
     if y is None or y.dtype.itemsize != 1 or y.quantisation is None:
         return []
-    found: list[int] = []
+    result: list[int] = []
     operand = _operand(rewrite, operator)
     while operand is not None and operand.dtype == FLOAT32:
-        found.insert(0, position)
+        result.insert(0, position)
         if rewrite.only_reader(operand.id) != position or operand.id not in rewrite.makers:
             break
         position = rewrite.makers[operand.id]
         operand = _operand(rewrite, rewrite.operators[position])
-    return found
+    return result
 
 
 def _dequantise_after(rewrite: Rewrite, position: int) -> list[int]:
@@ -157,6 +157,6 @@ def _results(rewrite: Rewrite, functions: list[Operator], data: Array) -> Array:
     for function in functions:
         reads = rewrite.read(function)
         given = [data if v.data is None else v.constant.reshape(-1)[0] for v in reads]
-        (found,) = evaluate_one(rewrite.values, function, [np.asarray(a) for a in given])
-        data = found.reshape(data.shape)
+        (result,) = evaluate_one(rewrite.values, function, [np.asarray(a) for a in given])
+        data = result.reshape(data.shape)
     return data

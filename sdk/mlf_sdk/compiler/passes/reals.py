@@ -102,14 +102,14 @@ def _per_channel(graph: Graph, operator: Map, call: Call, y: Value) -> tuple[Arr
         return None
     numbers = np.broadcast_to(other.constant.reshape(-1).astype(np.float64), (channels,))
     one, zero = np.ones(channels), np.zeros(channels)
-    found = {
+    result = {
         "mul": (numbers, zero),
         "add": (one, numbers),
         "sub": (one, -numbers) if first else (-one, numbers),
     }
     if first and numbers.all():
-        found["div"] = (1 / numbers, zero)
-    return found.get(call.function)
+        result["div"] = (1 / numbers, zero)
+    return result.get(call.function)
 
 
 def fuse_maps(graph: Graph) -> Graph:

@@ -61,10 +61,12 @@ def _fits(graph: Graph, operator: _Layer) -> bool:
 
 def _signed(value: Value) -> Value:
     """The same real values, stored as int8."""
-    found = value.quantisation
-    if found is not None:
-        found = dataclasses.replace(found, zero_point=tuple(z - _HALF for z in found.zero_point))
-    return dataclasses.replace(value, dtype=INT8, quantisation=found)
+    quantisation = value.quantisation
+    if quantisation is not None:
+        quantisation = dataclasses.replace(
+            quantisation, zero_point=tuple(z - _HALF for z in quantisation.zero_point)
+        )
+    return dataclasses.replace(value, dtype=INT8, quantisation=quantisation)
 
 
 def _conversion(operator: Operator, source: int, target: int) -> Operator:

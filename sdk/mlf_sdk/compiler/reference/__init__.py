@@ -130,8 +130,8 @@ class Interpreter:
             given = inputs[value.name] if isinstance(inputs, Mapping) else inputs[position]
             values[number] = np.asarray(given).astype(value.dtype).reshape(value.shape)
         for operator in graph.operators:
-            found = evaluate(graph, operator, [values[i] for i in operator.inputs], self.states)
-            for number, array in zip(operator.outputs, found, strict=True):
+            result = evaluate(graph, operator, [values[i] for i in operator.inputs], self.states)
+            for number, array in zip(operator.outputs, result, strict=True):
                 value = graph.values[number]
                 values[number] = array.astype(value.dtype).reshape(value.shape)
         return [values[i] for i in graph.outputs]

@@ -92,8 +92,8 @@ def _abs(x: Value, y: Value) -> Array:
 
 def _elu(x: Value, y: Value) -> Array:
     reals = np.float32(x.scale) * (all_values(x).astype(np.int64) - x.zero_point).astype(np.float32)
-    found = np.where(reals < 0, np.exp(np.minimum(reals, 0)) - np.float32(1), reals).astype(np.float32)
-    scaled = (found * (np.float32(1) / np.float32(y.scale))).astype(np.float64)
+    result = np.where(reals < 0, np.exp(np.minimum(reals, 0)) - np.float32(1), reals).astype(np.float32)
+    scaled = (result * (np.float32(1) / np.float32(y.scale))).astype(np.float64)
     rounded = np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)
     return saturated(rounded + y.zero_point, y.dtype)
 
@@ -105,8 +105,8 @@ def hard_swish_exponent(x: Value, y: Value) -> int:
 
 def _narrow(real: float) -> tuple[int, int]:
     """A multiplier of 16 bits and its exponent."""
-    found = Multiplier.of(real)
-    return min((found.value + (1 << 15)) >> 16, 32767), found.shift
+    result = Multiplier.of(real)
+    return min((result.value + (1 << 15)) >> 16, 32767), result.shift
 
 
 def _high16(a: Array, b: Array | int) -> Array:
@@ -141,14 +141,14 @@ def _hard_swish(x: Value, y: Value) -> Array:
 def _rsqrt(x: Value, y: Value) -> Array:
     """RSQRT: the largest result for 0, as in TFLM, and for values below, where that stops."""
     scale = Multiplier.of(1.0 / float(np.sqrt(np.float32(x.scale)) * np.float32(y.scale)))
-    found = np.full(256, np.iinfo(y.dtype).max, np.int64)
+    results = np.full(256, np.iinfo(y.dtype).max, np.int64)
     for place, value in enumerate(int(v) - x.zero_point for v in all_values(x)):
         if value > 0:
             root = inverse_root(value)
             fine = multiply(np.array(1, np.int64), Multiplier(root.value, root.shift + _FINE_BITS))
             result = multiply(fine, Multiplier(scale.value, scale.shift - _FINE_BITS))
-            found[place] = int(result) + y.zero_point
-    return saturated(found, y.dtype)
+            results[place] = int(result) + y.zero_point
+    return saturated(results, y.dtype)
 
 
 BYTE_FUNCTIONS: dict[str, Callable[..., Array]] = {

@@ -88,11 +88,11 @@ def gather_slices(
     extents = np.array(data.shape[batch : batch + depth])
     chosen = np.clip(_counted(places, extents), 0, extents - 1)
     rows = data.reshape(-1, *data.shape[batch:])
-    found = [
+    result = [
         row[tuple(np.moveaxis(at, -1, 0))]
         for row, at in zip(rows, chosen.reshape(len(rows), *chosen.shape[batch:]), strict=True)
     ]
-    return [np.stack(found)]
+    return [np.stack(result)]
 
 
 @reference(computed.GatherElements)
@@ -111,9 +111,9 @@ def gather_elements(
 _REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def _put(found: Array, at: tuple[int, ...], new: Array, reduction: str) -> None:
+def _put(result: Array, at: tuple[int, ...], new: Array, reduction: str) -> None:
     function = _REDUCTIONS.get(reduction)
-    found[at] = new if function is None else function(found[at], new)
+    result[at] = new if function is None else function(result[at], new)
 
 
 @reference(computed.ScatterSlices)
@@ -124,12 +124,12 @@ def scatter_slices(
     data, places, updates = inputs
     depth = places.shape[-1]
     extents = np.array(data.shape[:depth])
-    found = data.copy()
+    result = data.copy()
     rows = updates.reshape(-1, *data.shape[depth:])
     for at, new in zip(_counted(places, extents).reshape(-1, depth), rows, strict=True):
         if (at >= 0).all() and (at < extents).all():
-            _put(found, tuple(at), new, operator.reduction)
-    return [found]
+            _put(result, tuple(at), new, operator.reduction)
+    return [result]
 
 
 @reference(computed.ScatterElements)
@@ -139,13 +139,13 @@ def scatter_elements(
     """ScatterElements."""
     data, places, updates = inputs
     extent = data.shape[operator.axis]
-    found = data.copy()
+    result = data.copy()
     chosen = _counted(places, extent)
     for index in np.ndindex(places.shape):
         if 0 <= chosen[index] < extent:
             at = (*index[: operator.axis], int(chosen[index]), *index[operator.axis + 1 :])
-            _put(found, at, updates[index], operator.reduction)
-    return [found]
+            _put(result, at, updates[index], operator.reduction)
+    return [result]
 
 
 @reference(computed.LabelEncoder)

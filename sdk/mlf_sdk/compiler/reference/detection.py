@@ -23,15 +23,15 @@ def detection_post_process(
     wanted = scores[0][:, scores.shape[2] - operator.classes :]
     classes, best = wanted.argmax(axis=1), wanted.max(axis=1)
     left = [int(i) for i in np.argsort(-best, kind="stable") if best[i] >= np.float32(operator.least_score)]
-    found = [np.zeros(value.shape, np.float32) for value in graph.written(operator)]
+    result = [np.zeros(value.shape, np.float32) for value in graph.written(operator)]
     taken = 0
-    while left and taken < found[1].shape[1]:
+    while left and taken < result[1].shape[1]:
         top = left.pop(0)
-        found[0][0, taken], found[1][0, taken], found[2][0, taken] = corners[top], classes[top], best[top]
+        result[0][0, taken], result[1][0, taken], result[2][0, taken] = corners[top], classes[top], best[top]
         left = [i for i in left if _overlap(corners[top], corners[i]) <= np.float32(operator.most_overlap)]
         taken += 1
-    found[3][0] = taken
-    return found
+    result[3][0] = taken
+    return result
 
 
 def _real(value: Value, data: Array) -> Array:

@@ -138,8 +138,8 @@ def inverse_root(x: int) -> Multiplier:
         cube = saturating_shift(high_product(high_product(root, root), root), 6)
         step = high_product(np.array(3 << 27, np.int64), root) - high_product(half, cube)
         root = saturating_shift(step, 3)
-    found = int(high_product(root, _HALF_ROOT))
-    return Multiplier(found << max(-shift, 0), -max(shift, 0))
+    result = int(high_product(root, _HALF_ROOT))
+    return Multiplier(result << max(-shift, 0), -max(shift, 0))
 
 
 def quotient(a: Array, b: Array, by: Multiplier) -> Array:
@@ -152,10 +152,10 @@ def quotient(a: Array, b: Array, by: Multiplier) -> Array:
     headroom = leading_zeros(size)
     inverse = reciprocal_of_one_plus((size << headroom) - (1 << 31))
     sign_bits = leading_zeros(np.where(a >= 0, a, -2 * a - 1)) - (a >= 0)
-    found = high_product(high_product(a << sign_bits, inverse), by.value)
+    result = high_product(high_product(a << sign_bits, inverse), by.value)
     right = 31 - headroom + sign_bits - by.shift
-    found = np.where(right > 31, 0, rounding_shift(found, np.clip(right, 0, 31)))
-    return np.where(divided, found, np.sign(a) << 20)
+    result = np.where(right > 31, 0, rounding_shift(result, np.clip(right, 0, 31)))
+    return np.where(divided, result, np.sign(a) << 20)
 
 
 def interpolated_table(
@@ -182,8 +182,8 @@ def interpolated_table(
     sample = _nearest(exact)
     between = _nearest((exact[1:] + sample[:512]) / np.float32(2))
     bias = _nearest((between - _nearest(middle)) / np.float32(2))
-    found = np.append(sample[:512] - bias, _nearest(at(np.array([high], np.float32))))
-    return np.clip(found, -32768, 32767).astype(np.int16)
+    result = np.append(sample[:512] - bias, _nearest(at(np.array([high], np.float32))))
+    return np.clip(result, -32768, 32767).astype(np.int16)
 
 
 def _nearest(x: Array) -> Array:

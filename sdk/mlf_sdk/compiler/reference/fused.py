@@ -14,8 +14,8 @@ def fused(graph: Graph, operator: Fused, inputs: list[Array], states: States) ->
     values = {v.id: v.data for v in graph.values if v.data is not None}
     values.update(zip(operator.inputs, inputs, strict=True))
     for one in operator.operators:
-        found = evaluate(graph, one, [values[i] for i in one.inputs], states)
-        for number, array in zip(one.outputs, found, strict=True):
+        result = evaluate(graph, one, [values[i] for i in one.inputs], states)
+        for number, array in zip(one.outputs, result, strict=True):
             value = graph.values[number]
             values[number] = array.astype(value.dtype).reshape(value.shape)
     return [values[i] for i in operator.outputs]

@@ -44,12 +44,12 @@ def finish(graph: Graph, operator: Layer, acc: Array) -> list[Array]:
     (y,) = graph.written(operator)
     if y.dtype.kind == "f":
         return [np.clip(acc, *operator.clamp)]
-    found = layer_multipliers(operator, x, weights, y, acc.shape[-1])
+    results = layer_multipliers(operator, x, weights, y, acc.shape[-1])
     scale = multiply_wide if has_wide_sums(graph, operator) else multiply
-    if len(set(found)) == 1:
-        result = scale(acc, found[0])
+    if len(set(results)) == 1:
+        result = scale(acc, results[0])
     else:
-        result = np.stack([scale(acc[..., c], m) for c, m in enumerate(found)], axis=-1)
+        result = np.stack([scale(acc[..., c], m) for c, m in enumerate(results)], axis=-1)
     return [np.clip(result + y.zero_point, *operator.clamp)]
 
 

@@ -30,8 +30,8 @@ def running_sums(x: Value, y: Value, data: Array, axis: int, *, exclusive: bool,
     terms = np.flip(terms, axis) if reverse else terms
     start = multiply(np.array(-x.zero_point << TOTAL_SHIFT, np.int64), first)
     sums = np.cumsum(terms, axis=axis) + start - (terms if exclusive else 0)
-    found = saturated(multiply(sums, last) + y.zero_point, y.dtype)
-    return np.flip(found, axis) if reverse else found
+    result = saturated(multiply(sums, last) + y.zero_point, y.dtype)
+    return np.flip(result, axis) if reverse else result
 
 
 @reference(AddN)
@@ -49,18 +49,18 @@ def l2_normalise(graph: Graph, operator: L2Normalise, inputs: list[Array], _: St
     """L2_NORMALIZATION."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     rows = inputs[0].astype(np.int64).reshape(-1, x.shape[-1]) - x.zero_point
-    found = []
+    result = []
     for row in rows:
         root = inverse_root(int(np.square(row).sum()))
-        found.append(multiply(row, Multiplier(root.value, root.shift + UNIT_SHIFT)))
-    return [saturated(np.stack(found).reshape(x.shape), y.dtype)]
+        result.append(multiply(row, Multiplier(root.value, root.shift + UNIT_SHIFT)))
+    return [saturated(np.stack(result).reshape(x.shape), y.dtype)]
 
 
 @reference(UpdateSlice)
 def update_slice(graph: Graph, operator: UpdateSlice, inputs: list[Array], _: States) -> list[Array]:
     """DYNAMIC_UPDATE_SLICE."""
     x, part, place = inputs
-    found = x.copy()
+    result = x.copy()
     starts = np.clip(place.reshape(-1).astype(np.int64), 0, np.array(x.shape) - part.shape)
-    found[tuple(slice(int(s), int(s) + e) for s, e in zip(starts, part.shape, strict=True))] = part
-    return [found]
+    result[tuple(slice(int(s), int(s) + e) for s, e in zip(starts, part.shape, strict=True))] = part
+    return [result]

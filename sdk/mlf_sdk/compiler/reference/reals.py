@@ -52,10 +52,10 @@ def reduce(graph: Graph, operator: reals.Reduce, inputs: list[Array], _: States)
         return [_stored_sum(graph, operator, inputs[0])]
     wide = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
     with np.errstate(all="ignore"):
-        found = _REDUCTIONS[operator.function](wide, operator.axes)
+        result = _REDUCTIONS[operator.function](wide, operator.axes)
     if inputs[0].dtype.kind != "f":
-        found = np.trunc(found)
-    return [found]
+        result = np.trunc(result)
+    return [result]
 
 
 def _stored_sum(graph: Graph, operator: reals.Reduce, data: Array) -> Array:
@@ -72,12 +72,12 @@ def normalise(graph: Graph, operator: reals.Normalise, inputs: list[Array], _: S
     rows: Array = inputs[0].astype(np.float64).reshape(-1, operator.size)
     if operator.centred:
         rows = rows - rows.mean(axis=1, keepdims=True)
-    found = rows / np.sqrt(np.square(rows).mean(axis=1, keepdims=True) + operator.epsilon)
+    result = rows / np.sqrt(np.square(rows).mean(axis=1, keepdims=True) + operator.epsilon)
     for factor in inputs[1:2]:
-        found = found * factor.reshape(-1)
+        result = result * factor.reshape(-1)
     for term in inputs[2:3]:
-        found = found + term.reshape(-1)
-    return [found]
+        result = result + term.reshape(-1)
+    return [result]
 
 
 @reference(reals.Resample)
@@ -87,10 +87,10 @@ def resample(graph: Graph, operator: reals.Resample, inputs: list[Array], _: Sta
     down = operator.row_weights.astype(np.float64)[None, :, :, None, None]
     across = operator.column_weights.astype(np.float64)[None, None, :, :, None]
     rows = (x[:, operator.rows] * down).sum(axis=2)
-    found = (rows[:, :, operator.columns] * across).sum(axis=3)
+    result = (rows[:, :, operator.columns] * across).sum(axis=3)
     if inputs[0].dtype.kind == "f":
-        return [found]
-    return [np.trunc((found + np.where(found > 0, 1 << 19, -(1 << 19))) / (1 << 20))]
+        return [result]
+    return [np.trunc((result + np.where(result > 0, 1 << 19, -(1 << 19))) / (1 << 20))]
 
 
 @reference(reals.Lookup)
@@ -112,7 +112,7 @@ def accumulate(graph: Graph, operator: reals.Accumulate, inputs: list[Array], _:
     x: Array = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
     if operator.reverse:
         x = np.flip(x, operator.axis)
-    found = np.cumsum(x, axis=operator.axis)
+    result = np.cumsum(x, axis=operator.axis)
     if operator.exclusive:
-        found = found - x
-    return [np.flip(found, operator.axis) if operator.reverse else found]
+        result = result - x
+    return [np.flip(result, operator.axis) if operator.reverse else result]

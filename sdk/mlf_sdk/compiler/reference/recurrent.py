@@ -89,14 +89,14 @@ def lstm(graph: Graph, operator: Lstm, inputs: list[Array], states: States) -> l
     sequence = inputs[0] if operator.time_major else inputs[0].swapaxes(0, 1)
     batch = sequence.shape[1]
     hidden, cell = (states[number].reshape(batch, -1) for number in (operator.hidden, operator.cell))
-    found = []
+    results = []
     for given in sequence:
         hidden, cell = _step(graph, operator, given, inputs[1:], hidden, cell)
-        found.append(hidden)
+        results.append(hidden)
     for number, value in ((operator.hidden, hidden), (operator.cell, cell)):
         state = graph.states[number]
         states[number] = value.astype(state.dtype).reshape(state.shape)
-    result = np.stack(found)
+    result = np.stack(results)
     return [result if operator.time_major else result.swapaxes(0, 1)]
 
 
@@ -132,7 +132,7 @@ def _sixteen(x: Array) -> Array:
 def recurrent(graph: Graph, operator: Recurrent, inputs: list[Array], _: States) -> list[Array]:
     """LSTM, GRU and RNN."""
     gates, weights, bias, hidden, *cells = (x.astype(np.float64) for x in inputs)
-    found: list[Array] = []
+    arrays: list[Array] = []
     steps = range(gates.shape[0])
     functions = [FUNCTIONS[name].numpy for name in operator.activations]
     for step in reversed(steps) if operator.reverse else steps:
@@ -148,8 +148,8 @@ def recurrent(graph: Graph, operator: Recurrent, inputs: list[Array], _: States)
             hidden = _gru(operator, given, weights, bias, hidden, functions)
         else:
             hidden = functions[0](given + hidden @ weights.T + bias)
-        found.append(hidden)
-    return [np.stack(found[::-1] if operator.reverse else found), hidden, *cells]
+        arrays.append(hidden)
+    return [np.stack(arrays[::-1] if operator.reverse else arrays), hidden, *cells]
 
 
 def _gru(

@@ -67,16 +67,16 @@ def _transform(z: Array) -> Array:
 def _spectrum(z: Array) -> Array:
     """Bins of a real signal from the transform of its even and odd samples."""
     n = len(z)
-    found = np.zeros((n + 1, 2), np.int64)
+    result = np.zeros((n + 1, 2), np.int64)
     first = _part(z[0], 2)
-    found[0, 0], found[n, 0] = first.sum(), first[0] - first[1]
+    result[0, 0], result[n, 0] = first.sum(), first[0] - first[1]
     k = np.arange(1, n // 2 + 1)
     near, far = _part(z[k], 2), _part(_word(z[n - k] * [1, -1]), 2)
     even = near + far
     odd = _word(_times(near - far, [-math.pi * (int(i) / n + 0.5) for i in k]))
-    found[k] = even + odd >> 1
-    found[n - k] = (even - odd) * [1, -1] >> 1
-    return found.reshape(-1)
+    result[k] = even + odd >> 1
+    result[n - k] = (even - odd) * [1, -1] >> 1
+    return result.reshape(-1)
 
 
 def _word(x: Array) -> Array:
@@ -141,26 +141,26 @@ def spectral_subtraction(
     """SignalFilterBankSpectralSubtraction."""
     word = 0xFFFFFFFF
     estimate = states[operator.state]
-    found = []
+    result = []
     for channel, x in enumerate(map(int, inputs[0])):
         new, old = operator.smoothing[channel & 1]
         signal = x << operator.smoothing_bits & word
         noise = (signal * new + int(estimate[channel]) * old >> operator.bits) & word
         left = signal - min(noise, signal) >> operator.smoothing_bits
-        found.append(max(left, (x * operator.least_left >> operator.bits) & word))
+        result.append(max(left, (x * operator.least_left >> operator.bits) & word))
         estimate[channel] = min(noise, signal) if operator.clamping else noise
-    return [np.array(found), estimate.copy()]
+    return [np.array(result), estimate.copy()]
 
 
 @reference(signals.SignalGain)
 def gain(graph: Graph, operator: signals.SignalGain, inputs: list[Array], _: States) -> list[Array]:
     """SignalPCAN."""
     table = [int(v) for v in inputs[2]]
-    found = []
+    result = []
     for x, noise in zip(map(int, inputs[0]), map(int, inputs[1]), strict=True):
         ratio = (x * (_gain(noise, table) & 0xFFFFFFFF) >> operator.shift) & 0xFFFFFFFF
-        found.append(ratio * ratio >> 20 if ratio < 2 << 12 else (ratio >> 6) - (1 << 6))
-    return [np.array(found)]
+        result.append(ratio * ratio >> 20 if ratio < 2 << 12 else (ratio >> 6) - (1 << 6))
+    return [np.array(result)]
 
 
 def _gain(x: int, table: list[int]) -> int:

@@ -114,13 +114,13 @@ def _softmax_of_words(x: Value, beta: float, data: Array) -> Array:
     powers, inverses = word_tables()
     wide = data.astype(np.int64)
     scaled = multiply(wide - wide.max(axis=-1, keepdims=True), word_multiplier(x, beta))
-    found = interpolate(powers, np.clip(scaled + 32767, -32768, 32767))
-    total = found.sum(axis=-1, keepdims=True)
+    result = interpolate(powers, np.clip(scaled + 32767, -32768, 32767))
+    total = result.sum(axis=-1, keepdims=True)
     headroom = leading_zeros(total)
     place = (((total << (headroom - 1)) + (1 << 13)) >> 14) - (1 << 15) - (1 << 16)
     inverse = interpolate(inverses, np.clip(place, -32768, 32767))
     right = 31 - headroom
-    return np.clip((found * inverse + (np.int64(1) << (right - 1))) >> right, 0, 32767)
+    return np.clip((result * inverse + (np.int64(1) << (right - 1))) >> right, 0, 32767)
 
 
 def powers_of_differences(x: Value, beta: float) -> Array:

@@ -27,9 +27,9 @@ def support_vectors(graph: Graph, operator: SupportVectors, inputs: list[Array],
     rows, vectors = inputs[0].astype(np.float64), operator.vectors.astype(np.float64)
     values = np.tile(operator.bias.astype(np.float64), (len(rows), 1))
     group = np.repeat(np.arange(len(operator.counts)), operator.counts)
-    for row, found in zip(rows, values, strict=True):
+    for row, result in zip(rows, values, strict=True):
         products = operator.coefficients * _kernel(operator, row, vectors)[:, np.newaxis]
-        np.add.at(found, operator.places[group], products)
+        np.add.at(result, operator.places[group], products)
     return [values]
 
 
@@ -69,16 +69,16 @@ def _coupled(pairs: Array, classes: int) -> Array:
         form[i, j] = form[j, i] = -value * (1 - value)
         form[i, i] += (1 - value) ** 2
         form[j, j] += value**2
-    found = np.full(classes, 1 / classes)
+    result = np.full(classes, 1 / classes)
     for _ in range(max(MAX_SWEEPS, classes)):
-        products = form @ found
-        total = found @ products
+        products = form @ result
+        total = result @ products
         if np.abs(products - total).max() < least_change(classes):
             break
         for i in range(classes):
             step = (total - products[i]) / form[i, i]
-            found[i] += step
+            result[i] += step
             total = (total + step * (step * form[i, i] + 2 * products[i])) / (1 + step) ** 2
             products = (products + step * form[i]) / (1 + step)
-            found = found / (1 + step)
-    return found
+            result = result / (1 + step)
+    return result

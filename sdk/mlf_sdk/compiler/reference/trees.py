@@ -22,15 +22,15 @@ _AGGREGATES: Final = {Aggregate.SUM: np.add, Aggregate.MIN: np.minimum, Aggregat
 def _holds(operator: TreeEnsemble, nodes: Array, values: Array) -> Array:
     """Truth of the conditions of nodes for one value each."""
     kinds, threshold = operator.condition[nodes], operator.threshold[nodes]
-    found = operator.missing[nodes] & np.isnan(values)
+    result = operator.missing[nodes] & np.isnan(values)
     for number, function in enumerate(_CONDITIONS):
-        found |= (kinds == number) & function(values, threshold)
+        result |= (kinds == number) & function(values, threshold)
     for place in np.flatnonzero(kinds == len(_CONDITIONS)):
         start = int(threshold[place])
-        found[place] |= (
+        result[place] |= (
             values[place] in operator.members[start + 1 : start + 1 + int(operator.members[start])]
         )
-    return np.asarray(found)
+    return np.asarray(result)
 
 
 @reference(TreeEnsemble)
@@ -44,6 +44,6 @@ def tree_ensemble(graph: Graph, operator: TreeEnsemble, inputs: list[Array], _: 
             nodes = at[inner]
             holds = _holds(operator, nodes, x[inner, operator.feature[nodes]])
             at[inner] = np.where(holds, nodes + 1, operator.otherwise[nodes])
-        found = operator.weights[operator.otherwise[at]].astype(np.float64)
-        scores = found if scores is None else _AGGREGATES[operator.aggregate](scores, found)
+        result = operator.weights[operator.otherwise[at]].astype(np.float64)
+        scores = result if scores is None else _AGGREGATES[operator.aggregate](scores, result)
     return [np.asarray(scores)]

@@ -25,9 +25,9 @@ def sigmoid_table() -> Array:
     i = np.arange(-1, 257)
     exact = 65536 / (1 + np.exp(-i / _STEPS))
     bend = exact[2:] - 2 * exact[1:-1] + exact[:-2]
-    found = np.rint(exact[1:-1] - bend / 16)
-    found[255] = 65535
-    return found.astype(np.uint16)
+    result = np.rint(exact[1:-1] - bend / 16)
+    result[255] = 65535
+    return result.astype(np.uint16)
 
 
 _TABLE: Final = sigmoid_table().astype(np.int64)

@@ -23,11 +23,11 @@ def tvm_version() -> str:
 
 def tvm_fault() -> str:
     """Reason why TVM can't be used, and what to do; empty where it can."""
-    found = tvm_version()
-    if not found:
+    result = tvm_version()
+    if not result:
         return f"TVM is not installed. Install it: {INSTALL}"
-    if found not in TRIED:
-        return f"TVM {found} is installed; {', '.join(TRIED)} was tried. Install that: {INSTALL}"
+    if result not in TRIED:
+        return f"TVM {result} is installed; {', '.join(TRIED)} was tried. Install that: {INSTALL}"
     return ""
 
 

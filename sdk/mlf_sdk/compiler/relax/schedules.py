@@ -36,8 +36,8 @@ def scheduled(function: TvmObject, *, unroll: bool) -> TvmObject:
         schedule.get_sblock("root")
         _inline(tvm, schedule)
         sums = [b for b in _blocks(schedule) if _sums(schedule, b)]
-        if len(sums) == 1 and (found := _sum(schedule, sums[0])) is not None:
-            _arrange(schedule, found, unroll)
+        if len(sums) == 1 and (result := _sum(schedule, sums[0])) is not None:
+            _arrange(schedule, result, unroll)
         else:
             for block in sums:
                 _start_outside(schedule, block)
@@ -100,27 +100,27 @@ def _start_outside(schedule: TvmObject, block: TvmObject) -> None:
         schedule.decompose_reduction(block, loops[kinds.index(True)])
 
 
-def _arrange(schedule: TvmObject, found: _Sum, unroll: bool) -> None:
+def _arrange(schedule: TvmObject, result: _Sum, unroll: bool) -> None:
     """Sum in registers and finish each result at once; several at a time where they share operands."""
-    outer, tiles = found.outer, []
-    if unroll and "conv2d" in found.name and len(outer) == 4:
+    outer, tiles = result.outer, []
+    if unroll and "conv2d" in result.name and len(outer) == 4:
         batch, channel, row, column = outer
         column, columns = _split(schedule, column, (4, 3, 2))
-        shared = "group" not in found.name and "depthwise" not in found.name
+        shared = "group" not in result.name and "depthwise" not in result.name
         channel, channels = _split(schedule, channel, (4, 3, 2) if shared else ())
         outer, tiles = [batch, channel, row, column], [channels, columns]
-    elif unroll and ("matmul" in found.name or "dense" in found.name):
+    elif unroll and ("matmul" in result.name or "dense" in result.name):
         last, several = _split(schedule, outer[-1], (8, 7, 6, 5, 4, 3, 2))
         outer, tiles = [*outer[:-1], last], [several]
-    schedule.reorder(*outer, *found.inner, *tiles)
-    schedule.reverse_compute_at(found.last, outer[-1])
-    first = schedule.decompose_reduction(found.block, found.inner[0])
+    schedule.reorder(*outer, *result.inner, *tiles)
+    schedule.reverse_compute_at(result.last, outer[-1])
+    first = schedule.decompose_reduction(result.block, result.inner[0])
     if unroll:
-        for loop in found.inner[1:] if tiles else found.inner:
+        for loop in result.inner[1:] if tiles else result.inner:
             if int(schedule.get(loop).extent) <= _SHORT:
                 schedule.unroll(loop)
     if tiles:
-        ends = [loops for block in (first, found.last) for loops in _tail(schedule, block, len(tiles))]
+        ends = [loops for block in (first, result.last) for loops in _tail(schedule, block, len(tiles))]
         for loop in (*tiles, *ends):
             schedule.unroll(loop)
 

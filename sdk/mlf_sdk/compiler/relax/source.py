@@ -160,12 +160,12 @@ def _with_workspace(text: str) -> tuple[str, int]:
     """The text with its large arrays in the workspace, and the bytes of that."""
     taken = 0
 
-    def place(found: re.Match[str]) -> str:
+    def place(result: re.Match[str]) -> str:
         nonlocal taken
-        indent, type_, name, count = found[1], found[2], found[3], int(found[4])
+        indent, type_, name, count = result[1], result[2], result[3], int(result[4])
         size = _SIZES.get(type_, 16) * count
         if size <= _ON_STACK_BYTES:
-            return found[0]
+            return result[0]
         offset, taken = taken, taken + math.ceil(size / _ALIGNMENT) * _ALIGNMENT
         return f"{indent}{type_} *restrict {name} = ({type_} *)(b0 + {offset});"
 

@@ -77,9 +77,9 @@ def _result(sink: GraphBuilder, value: Value, name: str, taken: set[int]) -> int
     if value.id not in taken:
         sink.values[value.id] = Value(id=value.id, name=name, dtype=value.dtype, shape=value.shape)
         return value.id
-    found = sink.add(name, value.dtype, value.shape)
-    sink.emit(Reshape(**sink.common("copy", [value], found)))
-    return found.id
+    result = sink.add(name, value.dtype, value.shape)
+    sink.emit(Reshape(**sink.common("copy", [value], result)))
+    return result.id
 
 
 def append(

@@ -84,17 +84,17 @@ class Choices(msgspec.Struct, frozen=True):
         }
 
     def _fits(self, interval: Interval, kernels: dict[int, OperatorMemory | None], most_bytes: int) -> bool:
-        found = self._region(interval, kernels)
-        return found is not None and found.total <= most_bytes
+        region = self._region(interval, kernels)
+        return region is not None and region.total <= most_bytes
 
     def _workspace(self, interval: Interval, kernels: dict[int, OperatorMemory | None]) -> int:
-        found = self._region(interval, kernels)
-        return found.workspace if found is not None else SCRATCH_BYTES
+        region = self._region(interval, kernels)
+        return region.workspace if region is not None else SCRATCH_BYTES
 
     def _region(self, interval: Interval, kernels: dict[int, OperatorMemory | None]) -> RegionMemory | None:
         known = {k: one for k, one in kernels.items() if one is not None}
-        found = self.memory.varied(known).region(*interval)
-        return found[1] if found is not None else None
+        region = self.memory.varied(known).region(*interval)
+        return region[1] if region is not None else None
 
 
 def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOLE) -> Choices:
@@ -107,12 +107,12 @@ def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOL
         ValueError: the input is streamed, and the operators that read it can't run by rows, or not in what
             the layers take on whole inputs.
     """
-    found = [_memory_of(graph, operator, kernels) or OperatorMemory() for operator in graph.operators]
-    plain = RowMemory(graph, found)
+    result = [_memory_of(graph, operator, kernels) or OperatorMemory() for operator in graph.operators]
+    plain = RowMemory(graph, result)
     count = len(plain.operators)
     alone = [plain.interval(k, k + 1) for k in range(count)]
     most = max((size for size in alone if size is not None), default=0)
-    memory = RowMemory(graph, found, mode, most=most)
+    memory = RowMemory(graph, result, mode, most=most)
     return Choices(graph, kernels, memory, front(count, memory.interval))
 
 

@@ -87,19 +87,19 @@ def firings_of(graph: Graph, operator: Operator, lines: int = 1) -> Firings | No
     if not operator.outputs or not any(v.data is None for v in graph.read(operator)):
         return None
     rule = _RULES.get(type(operator))
-    found = rule(graph, operator) if rule else None
-    return found if lines == 1 or found is None or found.reduces else _joined(found, lines)
+    result = rule(graph, operator) if rule else None
+    return result if lines == 1 or result is None or result.reduces else _joined(result, lines)
 
 
-def _joined(found: Firings, lines: int) -> Firings:
+def _joined(firings: Firings, lines: int) -> Firings:
     """Firings of so many in succession."""
-    ends = [*range(lines, len(found), lines), len(found)]
+    ends = [*range(lines, len(firings), lines), len(firings)]
     return Firings(
-        first={x: rows[::lines] for x, rows in found.first.items()},
-        last={x: [rows[end - 1] for end in ends] for x, rows in found.last.items()},
-        made=[found.made[end - 1] for end in ends],
+        first={x: rows[::lines] for x, rows in firings.first.items()},
+        last={x: [rows[end - 1] for end in ends] for x, rows in firings.last.items()},
+        made=[firings.made[end - 1] for end in ends],
         lines=lines,
-        steps=(found.steps[0] * lines, found.steps[1]) if found.steps else None,
+        steps=(firings.steps[0] * lines, firings.steps[1]) if firings.steps else None,
     )
 
 
@@ -111,7 +111,7 @@ def _each_row(count: int, first: dict[int, Array], last: dict[int, Array]) -> Fi
 
 
 def _lists(rows: dict[int, Array]) -> dict[int, list[int]]:
-    return {x: found.tolist() for x, found in rows.items()}
+    return {x: result.tolist() for x, result in rows.items()}
 
 
 def _sums(graph: Graph, operator: Operator) -> Firings:
@@ -130,9 +130,9 @@ def _windows(graph: Graph, operator: Conv2D | DepthwiseConv2D | Pool2D) -> Firin
     top = rows * window.stride[0] - window.before[0]
     bottom = top + (window.size[0] - 1) * window.dilation[0]
     height = rows_of(x)
-    found = _each_row(len(rows), {x.id: np.clip(top, 0, height - 1)}, {x.id: np.clip(bottom, 0, height - 1)})
+    result = _each_row(len(rows), {x.id: np.clip(top, 0, height - 1)}, {x.id: np.clip(bottom, 0, height - 1)})
     steps = window.stride[0], -window.before[0]
-    return None if found is None else msgspec.structs.replace(found, steps=steps)
+    return None if result is None else msgspec.structs.replace(result, steps=steps)
 
 
 def _pooling(graph: Graph, operator: Pool2D) -> Firings | None:

@@ -53,13 +53,13 @@ def front(
     """
     labels: list[list[_Label]] = [[_Label(0, 0, 0, None)]]
     for end in range(1, count + 1):
-        found: list[_Label] = []
+        result: list[_Label] = []
         for start in range(max(0, end - longest), end):
             taken = memory(start, end)
             if taken is not None:
                 more = cost(start, end)
-                found += [_Label(max(one.peak, taken), one.cost + more, start, one) for one in labels[start]]
-        labels.append(_undominated(found))
+                result += [_Label(max(one.peak, taken), one.cost + more, start, one) for one in labels[start]]
+        labels.append(_undominated(result))
     if not labels[count]:
         raise ValueError(f"operator {max(k for k in range(count) if labels[k])} can't run by itself")
     return tuple(
@@ -69,16 +69,16 @@ def front(
 
 def _undominated(labels: list[_Label]) -> list[_Label]:
     """Labels by their peaks, each of less cost than those before it."""
-    found: list[_Label] = []
+    result: list[_Label] = []
     for one in sorted(labels, key=lambda label: (label.peak, label.cost)):
-        if not found or one.cost < found[-1].cost:
-            found.append(one)
-    return found
+        if not result or one.cost < result[-1].cost:
+            result.append(one)
+    return result
 
 
 def _intervals(label: _Label, count: int) -> tuple[Interval, ...]:
-    found, end, now = [], count, label
+    result, end, now = [], count, label
     while now.before is not None:
-        found.append((now.start, end))
+        result.append((now.start, end))
         end, now = now.start, now.before
-    return tuple(reversed(found))
+    return tuple(reversed(result))

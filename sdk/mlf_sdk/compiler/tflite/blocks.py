@@ -67,12 +67,12 @@ def space_to_batch(context: Context, operator: RawOperator) -> None:
         refuse(f"extents {tuple(whole)} in blocks of {sizes}")
     extents = tuple(e // b for e, b in zip(whole, sizes, strict=True))
     expect_shape(batched, (space.shape[0] * count, *extents, space.shape[-1]))
-    found = []
+    result = []
     for number in range(count):
         place = np.unravel_index(number, sizes)
         region = _block(space, batched, sizes, amounts[::2], [int(p) for p in place], number, inward=inward)
-        found += [] if region is None else [region]
-    move(context, operator, [x], [y], tuple(found), float(y.zero_point) if inward else None)
+        result += [] if region is None else [region]
+    move(context, operator, [x], [y], tuple(result), float(y.zero_point) if inward else None)
 
 
 def _block(
@@ -173,15 +173,15 @@ def embedding_lookup(context: Context, operator: RawOperator) -> None:
     if table.dtype == y.dtype and (table.scale, table.zero_point) == (y.scale, y.zero_point):
         lookup(context, operator, table, rows, y, 0)
         return
-    found = table.quantisation
+    quantisation = table.quantisation
     if (
         table.dtype != np.int8
         or y.dtype != np.float32
-        or found is None
-        or found.axis is not None
-        or any(found.zero_point)
+        or quantisation is None
+        or quantisation.axis is not None
+        or any(quantisation.zero_point)
     ):
         refuse(f"a table of type {table.dtype} to values of type {y.dtype}")
-    chosen = context.add(f"{y.name}_rows", table.dtype, y.shape, found)
+    chosen = context.add(f"{y.name}_rows", table.dtype, y.shape, quantisation)
     lookup(context, operator, table, rows, chosen, 0)
     context.emit(Convert(**common(operator, [chosen], y)))

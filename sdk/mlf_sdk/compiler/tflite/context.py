@@ -93,8 +93,8 @@ class Context(GraphBuilder):
         if not reads or any(v.data is None for v in reads):
             super().emit(operator)
             return
-        found = evaluate_one(self.values, operator, [v.data for v in reads if v.data is not None])
-        for number, array in zip(operator.outputs, found, strict=True):
+        result = evaluate_one(self.values, operator, [v.data for v in reads if v.data is not None])
+        for number, array in zip(operator.outputs, result, strict=True):
             self.fold(number, array)
 
     def fold(self, number: int, array: Array) -> None:

@@ -48,15 +48,15 @@ def custom_sources(text: str) -> dict[str, tuple[str, bytes]]:
     Raises:
         InputError: it is something else; a file is missing, or does not define the function as it must be.
     """
-    found: dict[str, tuple[str, bytes]] = {}
+    result: dict[str, tuple[str, bytes]] = {}
     for part in filter(None, text.split(";")):
         name, equals, file = part.partition("=")
-        if not equals or not name or not file.endswith(".c") or name in found:
+        if not equals or not name or not file.endswith(".c") or name in result:
             raise InputError(
                 f"no custom operator: {part!r}", where="--custom", hint="NAME=FILE.c, each NAME once."
             )
-        found[name] = _checked(name, Path(file))
-    return found
+        result[name] = _checked(name, Path(file))
+    return result
 
 
 def symbol_of(name: str) -> str:
@@ -86,7 +86,7 @@ def _checked(name: str, path: Path) -> tuple[str, bytes]:
         raise InputError(f"does not define the function '{symbol}'", where=f"--custom {path}", hint=hint)
     types = [re.sub(r"\s", "", parameter.type) for parameter in functions[0].parameters]
     fits = len(types) == len(_TYPES) and all(
-        re.fullmatch(wanted, found) for wanted, found in zip(_TYPES, types, strict=True)
+        re.fullmatch(wanted, result) for wanted, result in zip(_TYPES, types, strict=True)
     )
     if functions[0].is_static or functions[0].return_type.split() != ["void"] or not fits:
         raise InputError(f"'{symbol}' has another prototype", where=f"--custom {path}", hint=hint)

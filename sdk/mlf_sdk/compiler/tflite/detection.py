@@ -46,8 +46,8 @@ def detection_post_process(context: Context, operator: RawOperator) -> None:
 
 
 def _options(data: bytes) -> dict[str, Any]:
-    found = options_of(data, _NEEDED)
-    return {**found, **{name: float(found[name]) for name in _NEEDED}}
+    options = options_of(data, _NEEDED)
+    return {**options, **{name: float(options[name]) for name in _NEEDED}}
 
 
 def _check_options(options: dict[str, Any], scores: Value) -> None:

@@ -103,8 +103,8 @@ class _Reader:
         return number
 
     def subgraphs(self) -> tuple[RawSubgraph, ...]:
-        found = self.guarded("model", self._subgraphs)
-        return found or ()
+        result = self.guarded("model", self._subgraphs)
+        return result or ()
 
     def _subgraphs(self) -> tuple[RawSubgraph, ...]:
         total = self.count("model.subgraphs", self.model.SubgraphsLength(), MAX_SUBGRAPHS)
@@ -112,9 +112,9 @@ class _Reader:
             self.faults.add("model.subgraphs", "the model has no graph")
         self.codes = self._operator_codes()
         return tuple(
-            found
+            result
             for i in range(total)
-            if (found := self.guarded(f"subgraphs[{i}]", partial(self._subgraph, i))) is not None
+            if (result := self.guarded(f"subgraphs[{i}]", partial(self._subgraph, i))) is not None
         )
 
     def _operator_codes(self) -> list[tuple[str, int]]:

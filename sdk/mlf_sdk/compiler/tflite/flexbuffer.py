@@ -16,13 +16,13 @@ def options_of(data: bytes, needed: Iterable[str]) -> dict[str, Any]:
     if not data:
         refuse("has no options")
     try:
-        found = flexbuffers.Loads(bytearray(data))
+        result = flexbuffers.Loads(bytearray(data))
     except Exception:  # the reader of the format checks nothing
         refuse("its options are damaged")
-    missing = [name for name in needed if not isinstance(found, dict) or name not in found]
+    missing = [name for name in needed if not isinstance(result, dict) or name not in result]
     if missing:
         refuse(f"its options lack {missing[0]}")
-    return dict(found)
+    return dict(result)
 
 
 def whole_number(options: dict[str, Any], name: str, least: int, most: int) -> int:

@@ -24,8 +24,8 @@ def real_weights(context: Context, operator: RawOperator, x: Value, *weights: Va
     """
     if x.dtype != np.float32:
         return list(weights)
-    found = [_real(context, value) for value in weights]
-    stored = [w for w, real in zip(weights, found, strict=True) if w is not real]
+    result = [_real(context, value) for value in weights]
+    stored = [w for w, real in zip(weights, result, strict=True) if w is not real]
     if stored:
         context.note(
             operator,
@@ -33,7 +33,7 @@ def real_weights(context: Context, operator: RawOperator, x: Value, *weights: Va
             "weights become float32, four times as large; convert the model with a representative data set "
             "for a layer of whole numbers",
         )
-    return found
+    return result
 
 
 def _real(context: Context, value: Value) -> Value:

@@ -139,8 +139,8 @@ def _without_zero_point(context: Context, x: Value) -> Value:
     """A value for the same bytes with the zero point 0; the value itself if it has that."""
     if x.quantisation is None or not x.zero_point:
         return x
-    found = dataclasses.replace(x.quantisation, zero_point=(0,))
-    return context.add(f"{x.name}_stored", x.dtype, x.shape, found)
+    result = dataclasses.replace(x.quantisation, zero_point=(0,))
+    return context.add(f"{x.name}_stored", x.dtype, x.shape, result)
 
 
 def _with_single_product(context: Context, x: Value, weights: Value, y: Value) -> Value:
@@ -154,8 +154,8 @@ def _with_single_product(context: Context, x: Value, weights: Value, y: Value) -
     wanted, near = Multiplier.of(product / y.scale), product / x.scale
     around = (near, math.nextafter(near, math.inf), math.nextafter(near, 0))
     scale = next((s for s in around if Multiplier.of(x.scale * s / y.scale) == wanted), near)
-    found = dataclasses.replace(weights.quantisation, scale=(scale,))
-    return context.add(weights.name, weights.dtype, weights.shape, found, weights.data)
+    result = dataclasses.replace(weights.quantisation, scale=(scale,))
+    return context.add(weights.name, weights.dtype, weights.shape, result, weights.data)
 
 
 def _bias_of(

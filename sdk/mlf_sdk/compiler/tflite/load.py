@@ -131,8 +131,8 @@ BUILDERS: Final[dict[str, str]] = {
 
 def builder_of(kind: str) -> Builder:
     """Import the builder of an operator."""
-    found: Builder = imported(f"compiler.tflite.{BUILDERS[kind]}")
-    return found
+    builder: Builder = imported(f"compiler.tflite.{BUILDERS[kind]}")
+    return builder
 
 
 def load_tflite(path: Path, name: str = "", batch: int = 1, custom: str = "") -> Graph:
@@ -148,9 +148,9 @@ def load_tflite(path: Path, name: str = "", batch: int = 1, custom: str = "") ->
         InputError: it is no ``.tflite`` file.
     """
     faults = model_faults(path)
-    found = read_graph(path, name, faults, batch, custom)
+    graph = read_graph(path, name, faults, batch, custom)
     faults.raise_if_any()
-    return found.graph
+    return graph.graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

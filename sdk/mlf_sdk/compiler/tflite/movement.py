@@ -281,9 +281,9 @@ def broadcast_args(context: Context, operator: RawOperator) -> None:
     """BROADCAST_ARGS: the common shape of two that are known."""
     first, second = context.inputs(operator, 2)
     y = context.output(operator)
-    found = np.broadcast_shapes(whole_numbers(first, "shape"), whole_numbers(second, "shape"))
-    expect_elements(y, len(found))
-    context.fold(y.id, np.array(found))
+    result = np.broadcast_shapes(whole_numbers(first, "shape"), whole_numbers(second, "shape"))
+    expect_elements(y, len(result))
+    context.fold(y.id, np.array(result))
 
 
 def tile(context: Context, operator: RawOperator) -> None:

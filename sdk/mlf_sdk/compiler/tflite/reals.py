@@ -188,10 +188,10 @@ def dense_of_two(context: Context, operator: RawOperator, x: Value, weights: Val
     stored_as(y, x, weights, types=(np.int8,))
     rows = x.elements // weights.shape[1]
     flat = context.add(f"{x.name}_rows", x.dtype, (rows, weights.shape[1]), x.quantisation)
-    found = context.add(f"{y.name}_rows", y.dtype, (rows, weights.shape[0]), y.quantisation)
+    result = context.add(f"{y.name}_rows", y.dtype, (rows, weights.shape[0]), y.quantisation)
     context.emit(Reshape(**common(operator, [x], flat)))
-    context.emit(MatMul(**common(operator, [flat, turn(context, operator, weights)], found)))
-    context.emit(Reshape(**common(operator, [found], y)))
+    context.emit(MatMul(**common(operator, [flat, turn(context, operator, weights)], result)))
+    context.emit(Reshape(**common(operator, [result], y)))
 
 
 def turn(context: Context, operator: RawOperator, x: Value) -> Value:

@@ -44,8 +44,8 @@ def variable(context: Context, number: int) -> int:
 
 
 def _quantised(tensor: RawTensor) -> tuple[float, int]:
-    found = tensor.quantisation
-    return (found.scale[0], found.zero_point[0]) if found is not None else (0.0, 0)
+    quantisation = tensor.quantisation
+    return (quantisation.scale[0], quantisation.zero_point[0]) if quantisation is not None else (0.0, 0)
 
 
 def svdf(context: Context, operator: RawOperator) -> None:
@@ -155,8 +155,8 @@ def _check(
     wanted = {"int8": ("int8", "int32", "int16"), "int16": ("int8", "int64", "int16")}.get(
         x.dtype.name, ("float32", "float32", "float32")
     )
-    found = (weights, biases, {cell.dtype.name if cell.dtype else ""})
-    if len(kinds) != 1 or found != tuple({name} for name in wanted):
+    result = (weights, biases, {cell.dtype.name if cell.dtype else ""})
+    if len(kinds) != 1 or result != tuple({name} for name in wanted):
         refuse(
             f"activations of type {x.dtype} with weights of type {', '.join(sorted(weights))}, "
             f"biases of type {', '.join(sorted(biases))} and a cell value of type {cell.dtype}"

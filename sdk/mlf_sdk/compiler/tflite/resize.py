@@ -82,11 +82,11 @@ def _resample_bytes(
     """
     plain, real = Quantisation(scale=(1.0,), zero_point=(0,)), np.dtype(np.float32)
     given, result = (context.add(f"{v.name}_plain", v.dtype, v.shape, plain) for v in (x, y))
-    wide, found = (context.add(f"{v.name}_real", real, v.shape) for v in (x, y))
+    wide, results = (context.add(f"{v.name}_real", real, v.shape) for v in (x, y))
     context.emit(Reshape(**common(operator, [x], given)))
     context.emit(Convert(**common(operator, [given], wide)))
-    reals.resample(context, operator, wide, found, aligned=aligned, centred=centred, steps=256)
-    context.emit(Convert(**common(operator, [found], result)))
+    reals.resample(context, operator, wide, results, aligned=aligned, centred=centred, steps=256)
+    context.emit(Convert(**common(operator, [results], result)))
     context.emit(Reshape(**common(operator, [result], y)))
 
 

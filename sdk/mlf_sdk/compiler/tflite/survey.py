@@ -20,20 +20,20 @@ def survey_tflite(path: Path, batch: int = 1, custom: str = "") -> Survey:
         InputError: it is no ``.tflite`` file.
     """
     faults = model_faults(path)
-    found = read_graph(path, "", faults, batch, custom)
-    built = {operator.number for operator in found.graph.operators}
-    rest = [_row(o, found) for o in found.raw.operators if o.number not in built]
-    return survey_graph(found.graph, rest, [str(fault) for fault in faults.faults], found.findings)
+    graph = read_graph(path, "", faults, batch, custom)
+    built = {operator.number for operator in graph.graph.operators}
+    rest = [_row(o, graph) for o in graph.raw.operators if o.number not in built]
+    return survey_graph(graph.graph, rest, [str(fault) for fault in faults.faults], graph.findings)
 
 
-def _row(operator: RawOperator, found: Reading) -> SurveyedOperator:
+def _row(operator: RawOperator, result: Reading) -> SurveyedOperator:
     """An operator that the graph does not hold."""
-    raw, number = found.raw, operator.number
+    raw, number = result.raw, operator.number
     note = (
         NOT_SUPPORTED
-        if number in found.refused
+        if number in result.refused
         else BLOCKED_DOWNSTREAM
-        if number in found.blocked_downstream
+        if number in result.blocked_downstream
         else FOLDED
     )
     reads = list(tensors_of(raw, operator.inputs))

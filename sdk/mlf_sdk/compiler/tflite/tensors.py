@@ -77,7 +77,7 @@ class TensorReader:
         if self.batch != 1 and unknown[:1] == (True,) and shape[:1] == (1,):
             shape = (self.batch, *shape[1:])
         flaw = _flaw(kind, dtype, shape)
-        found = RawTensor(
+        raw_tensor = RawTensor(
             name=text(tensor.Name()),
             dtype=dtype,
             shape=() if flaw else shape,
@@ -88,27 +88,27 @@ class TensorReader:
             flaw=flaw,
         )
         if flaw or dtype is None:
-            return found
-        return _with_quantisation(self._with_data(found, tensor.Buffer(), packed=kind == _INT4), tensor)
+            return raw_tensor
+        return _with_quantisation(self._with_data(raw_tensor, tensor.Buffer(), packed=kind == _INT4), tensor)
 
-    def _with_data(self, found: RawTensor, buffer: int, *, packed: bool) -> RawTensor:
+    def _with_data(self, raw_tensor: RawTensor, buffer: int, *, packed: bool) -> RawTensor:
         """The tensor with its constant data, if any; a byte of int4 holds two values, the low half first."""
         count = self.model.BuffersLength()
         if not 0 <= buffer < count:
-            return replace(found, flaw=f"names buffer {buffer}; there are {count}")
+            return replace(raw_tensor, flaw=f"names buffer {buffer}; there are {count}")
         raw = self.model.Buffers(buffer).DataAsNumpy()
-        if isinstance(raw, int) or raw is None or raw.size == 0 or found.dtype is None:
-            return found
-        elements = math.prod(found.shape)
-        need = -(-elements // 2) if packed else elements * found.dtype.itemsize
+        if isinstance(raw, int) or raw is None or raw.size == 0 or raw_tensor.dtype is None:
+            return raw_tensor
+        elements = math.prod(raw_tensor.shape)
+        need = -(-elements // 2) if packed else elements * raw_tensor.dtype.itemsize
         if raw.size < need:
-            return replace(found, flaw=f"has {raw.size} bytes of data; its shape needs {need}")
+            return replace(raw_tensor, flaw=f"has {raw.size} bytes of data; its shape needs {need}")
         notes = () if raw.size == need else (f"has {raw.size} bytes of data; the first {need} are read",)
         stored = raw[:need]
         if packed:
             stored = np.stack([stored << 4, stored], axis=1).view(np.int8).reshape(-1)[:elements] >> 4
-        data = np.frombuffer(stored.tobytes(), found.dtype).reshape(found.shape)
-        return replace(found, data=data, notes=notes)
+        data = np.frombuffer(stored.tobytes(), raw_tensor.dtype).reshape(raw_tensor.shape)
+        return replace(raw_tensor, data=data, notes=notes)
 
 
 def _flaw(kind: int, dtype: np.dtype[Any] | None, shape: tuple[int, ...]) -> str:
@@ -120,30 +120,32 @@ def _flaw(kind: int, dtype: np.dtype[Any] | None, shape: tuple[int, ...]) -> str
     return f"has {size} bytes; at most {MAX_TENSOR_BYTES} are read" if size > MAX_TENSOR_BYTES else ""
 
 
-def _with_quantisation(found: RawTensor, tensor: Any) -> RawTensor:  # noqa: ANN401 - table of the schema
+def _with_quantisation(raw_tensor: RawTensor, tensor: Any) -> RawTensor:  # noqa: ANN401 - table of the schema
     """The tensor with its scales; a statement without a meaning is set aside and noted."""
     table = tensor.Quantization()
-    if table is None or not table.ScaleLength() or found.dtype is None:
-        return found
+    if table is None or not table.ScaleLength() or raw_tensor.dtype is None:
+        return raw_tensor
     scales = tuple(float(s) for s in table.ScaleAsNumpy())
     points = tuple(int(z) for z in numbers(table.ZeroPointAsNumpy())) or (0,)
-    if found.dtype.kind in "fb":
-        return _noted(found, f"is of {found.dtype} and has a scale, which has no meaning")
+    if raw_tensor.dtype.kind in "fb":
+        return _noted(raw_tensor, f"is of {raw_tensor.dtype} and has a scale, which has no meaning")
     points = points * len(scales) if len(points) == 1 else points
     axis = table.QuantizedDimension() if len(scales) > 1 else None
-    flaw = _scale_flaw(found, scales, points, axis)
+    flaw = _scale_flaw(raw_tensor, scales, points, axis)
     if flaw:
-        return _noted(replace(found, scale_flaw=flaw), flaw)
+        return _noted(replace(raw_tensor, scale_flaw=flaw), flaw)
     if scales == (0.0,):
-        found = _noted(found, "has the scale 0.0; all that it holds is its zero point, which needs none")
-    return replace(found, quantisation=Quantisation(scale=scales, zero_point=points, axis=axis))
+        raw_tensor = _noted(
+            raw_tensor, "has the scale 0.0; all that it holds is its zero point, which needs none"
+        )
+    return replace(raw_tensor, quantisation=Quantisation(scale=scales, zero_point=points, axis=axis))
 
 
 def _scale_flaw(
-    found: RawTensor, scales: tuple[float, ...], points: tuple[int, ...], axis: int | None
+    raw_tensor: RawTensor, scales: tuple[float, ...], points: tuple[int, ...], axis: int | None
 ) -> str:
     """Reason why scales and zero points can't be used; empty: they can."""
-    shape, dtype = found.shape, found.dtype
+    shape, dtype = raw_tensor.shape, raw_tensor.dtype
     if axis is not None and not (0 <= axis < len(shape) and shape[axis] == len(scales)):
         return f"of shape {shape} has {len(scales)} scales along dimension {axis}"
     if len(points) != len(scales):
@@ -154,26 +156,26 @@ def _scale_flaw(
         if wrong:
             return f"has the zero point {wrong[0]}; {dtype} can't hold it"
     bad = [s for s in scales if not (math.isfinite(s) and s > 0)]
-    if not bad or (scales == (0.0,) and _is_zero(found, points[0])):
+    if not bad or (scales == (0.0,) and _is_zero(raw_tensor, points[0])):
         return ""
     return f"has the scale {bad[0]}; it must be finite and > 0"
 
 
-def _is_zero(found: RawTensor, point: int) -> bool:
+def _is_zero(raw_tensor: RawTensor, point: int) -> bool:
     """True for a constant whose every element stands for 0, whatever the scale."""
-    return found.data is not None and bool((found.data == point).all())
+    return raw_tensor.data is not None and bool((raw_tensor.data == point).all())
 
 
-def _noted(found: RawTensor, note: str) -> RawTensor:
-    return replace(found, notes=(*found.notes, note))
+def _noted(raw_tensor: RawTensor, note: str) -> RawTensor:
+    return replace(raw_tensor, notes=(*raw_tensor.notes, note))
 
 
-def numbers(found: object) -> tuple[int, ...]:
+def numbers(result: object) -> tuple[int, ...]:
     """Integers of a vector; the schema gives 0 for an absent one."""
-    return () if isinstance(found, int) or found is None else tuple(int(x) for x in found)  # type: ignore[attr-defined]
+    return () if isinstance(result, int) or result is None else tuple(int(x) for x in result)  # type: ignore[attr-defined]
 
 
-def text(found: bytes | None) -> str:
+def text(result: bytes | None) -> str:
     """A name, with what is not printable escaped."""
-    name = (found or b"")[:MAX_NAME].decode("utf-8", "backslashreplace")
+    name = (result or b"")[:MAX_NAME].decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in name)

@@ -48,31 +48,31 @@ def serialized_in_elf(data: bytes, member: str, faults: FaultCollector) -> Seria
     except ElfFormatError as error:
         faults.add(member, f"the file is broken: {error}")
         return None
-    found = [s for s in elf.symbols if s.is_defined and generation_of(s.name) is not None]
-    if not found:
+    result = [s for s in elf.symbols if s.is_defined and generation_of(s.name) is not None]
+    if not result:
         return None
-    if len({s.name for s in found}) > 1:
-        faults.add(member, f"it holds the modules of several libraries: {', '.join(s.name for s in found)}")
+    if len({s.name for s in result}) > 1:
+        faults.add(member, f"it holds the modules of several libraries: {', '.join(s.name for s in result)}")
         return None
     if not elf.is_little_endian:
         faults.add(member, "its byte order is big-endian, which is not supported")
         return None
-    content = _symbol_data(elf, found[0])
+    content = _symbol_data(elf, result[0])
     if content is None:
-        faults.add(member, f"the symbol {found[0].name} is in no section with data")
+        faults.add(member, f"the symbol {result[0].name} is in no section with data")
         return None
-    return _serialized(content, found[0].name, member, found[0].size, faults)
+    return _serialized(content, result[0].name, member, result[0].size, faults)
 
 
 def serialized_in_c(data: bytes, member: str, faults: FaultCollector) -> Serialized | None:
     """Read the serialized modules of a C array; None: the text has none."""
-    found = [m for m in _ARRAY.finditer(data) if generation_of(m[1].decode()) is not None]
-    if len(found) != 1:
-        if found:
+    result = [m for m in _ARRAY.finditer(data) if generation_of(m[1].decode()) is not None]
+    if len(result) != 1:
+        if result:
             faults.add(member, "it holds the modules of several libraries")
         return None
-    symbol, declared = found[0][1].decode(), int(found[0][2])
-    content = parse_bytes(data[found[0].start() :].decode("latin-1"))
+    symbol, declared = result[0][1].decode(), int(result[0][2])
+    content = parse_bytes(data[result[0].start() :].decode("latin-1"))
     if content is None:
         faults.add(member, f"the array {symbol} is not a list of bytes")
         return None

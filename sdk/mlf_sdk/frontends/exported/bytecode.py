@@ -242,14 +242,14 @@ def _check(code: Executable, at: int) -> None:
 
 def _problem(code: Executable, function: Function, index: int) -> str:
     """The reason why an instruction can't be run; empty for none."""
-    found = code.instructions[index]
-    if found.opcode in (GOTO, IF) and not function.start <= index + found.jump < function.end:
-        return f"jumps to instruction {index + found.jump}, outside of it"
-    if found.opcode != GOTO and not _is_register(found.target, function):
-        return f"names register {found.target} of {function.registers}"
-    if found.opcode == CALL and not 0 <= found.function < len(code.functions):
-        return f"calls function {found.function} of {len(code.functions)}"
-    problems = (_operand_problem(code, function, operand) for operand in found.arguments)
+    instruction = code.instructions[index]
+    if instruction.opcode in (GOTO, IF) and not function.start <= index + instruction.jump < function.end:
+        return f"jumps to instruction {index + instruction.jump}, outside of it"
+    if instruction.opcode != GOTO and not _is_register(instruction.target, function):
+        return f"names register {instruction.target} of {function.registers}"
+    if instruction.opcode == CALL and not 0 <= instruction.function < len(code.functions):
+        return f"calls function {instruction.function} of {len(code.functions)}"
+    problems = (_operand_problem(code, function, operand) for operand in instruction.arguments)
     return next(filter(None, problems), "")
 
 

@@ -24,22 +24,22 @@ _NAMES = 20
 
 def contents_of(library: Library) -> Contents:
     """Lines about the modules, the bytecode and the code of a library."""
-    found: list[tuple[str, tuple[str, ...]]] = []
+    result: list[tuple[str, tuple[str, ...]]] = []
     serialized = library.modules
     if serialized is None:
-        found.append(("modules", ("none: the library is its own root",)))
+        result.append(("modules", ("none: the library is its own root",)))
     else:
         prefix = f", system library '{serialized.prefix}'" if serialized.prefix else ""
         head = f"in {serialized.member} ({serialized.symbol}{prefix})"
-        found.append(("modules", (head, *_bounded(list(_tree(serialized.modules))))))
+        result.append(("modules", (head, *_bounded(list(_tree(serialized.modules))))))
         for module in serialized.modules:
             if isinstance(module.content, Executable):
-                found += _executable(module.content)
+                result += _executable(module.content)
     code = list(_code(library))
-    found.append(("code", tuple(code) or ("none",)))
+    result.append(("code", tuple(code) or ("none",)))
     if library.extra:
-        found.append(("other files", _bounded([printable(name) for name in library.extra])))
-    return tuple(found)
+        result.append(("other files", _bounded([printable(name) for name in library.extra])))
+    return tuple(result)
 
 
 def _bounded(lines: Sequence[str]) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def _executable(code: Executable) -> Iterator[tuple[str, tuple[str, ...]]]:
             for index in range(function.start, function.end)[: 4 * _MAX_LINES]
         ]
         yield "bytecode", _bounded([f"{printable(function.name[:80])}({names})", *(f"  {t}" for t in body)])
-    constants = [f"{index}: {_constant(found)}" for index, found in enumerate(code.constants)]
+    constants = [f"{index}: {_constant(result)}" for index, result in enumerate(code.constants)]
     yield "constants", _bounded(constants)
     sizes = list(_storages(code))
     if sizes:
@@ -105,25 +105,34 @@ def _executable(code: Executable) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _storages(code: Executable) -> Iterator[tuple[str, int]]:
     """Yield register and bytes of each memory that the bytecode allocates."""
-    for found in code.instructions:
-        if found.opcode != bytecode.CALL or code.functions[found.function].name != f"{BUILTIN}alloc_storage":
+    for instruction in code.instructions:
+        if (
+            instruction.opcode != bytecode.CALL
+            or code.functions[instruction.function].name != f"{BUILTIN}alloc_storage"
+        ):
             continue
-        extents = [code.constants[o.value] for o in found.arguments if o.kind == bytecode.CONSTANT]
+        extents = [code.constants[o.value] for o in instruction.arguments if o.kind == bytecode.CONSTANT]
         shapes = [c.value for c in extents if c.kind == "shape"]
         if len(shapes) == 1 and len(shapes[0]) == 1:
-            yield f"r{found.target}: {shapes[0][0]:,} bytes", shapes[0][0]
+            yield f"r{instruction.target}: {shapes[0][0]:,} bytes", shapes[0][0]
 
 
-def _instruction(code: Executable, function: Function, index: int, found: Instruction) -> str:
-    if found.opcode == bytecode.CALL:
-        names = ", ".join(_operand(code, function, operand) for operand in found.arguments[:_NAMES])
-        more = ", ..." if len(found.arguments) > _NAMES else ""
-        target = "" if found.target == bytecode.VOID else f"{_register(function, found.target)} = "
-        return f"{target}{printable(code.functions[found.function].name[:120])}({names}{more})"
-    if found.opcode == bytecode.RETURN:
-        return f"return {_register(function, found.target)}"
-    jump = f"go to {index + found.jump - function.start}"
-    return jump if found.opcode == bytecode.GOTO else f"unless {_register(function, found.target)} {jump}"
+def _instruction(code: Executable, function: Function, index: int, instruction: Instruction) -> str:
+    if instruction.opcode == bytecode.CALL:
+        names = ", ".join(_operand(code, function, operand) for operand in instruction.arguments[:_NAMES])
+        more = ", ..." if len(instruction.arguments) > _NAMES else ""
+        target = (
+            "" if instruction.target == bytecode.VOID else f"{_register(function, instruction.target)} = "
+        )
+        return f"{target}{printable(code.functions[instruction.function].name[:120])}({names}{more})"
+    if instruction.opcode == bytecode.RETURN:
+        return f"return {_register(function, instruction.target)}"
+    jump = f"go to {index + instruction.jump - function.start}"
+    return (
+        jump
+        if instruction.opcode == bytecode.GOTO
+        else f"unless {_register(function, instruction.target)} {jump}"
+    )
 
 
 def _operand(code: Executable, function: Function, operand: Operand) -> str:
@@ -141,13 +150,13 @@ def _register(function: Function, number: int) -> str:
     return special.get(number, f"r{number}")
 
 
-def _constant(found: Constant) -> str:
-    if found.kind == "tensor":
-        tensor: NamedTensor = found.value
+def _constant(result: Constant) -> str:
+    if result.kind == "tensor":
+        tensor: NamedTensor = result.value
         return f"tensor {tensor.dtype} {list(tensor.shape)}, {tensor.size_bytes:,} bytes"
-    if found.kind == "string":
-        return shown(found.value)
-    return f"{found.kind} {list(found.value) if found.kind == 'shape' else found.value}"
+    if result.kind == "string":
+        return shown(result.value)
+    return f"{result.kind} {list(result.value) if result.kind == 'shape' else result.value}"
 
 
 def _code(library: Library) -> Iterator[str]:

@@ -134,10 +134,10 @@ def _of_members(path: Path, faults: FaultCollector) -> Library:
             code.append(CodeFile(member=f"{FOLDER}/{_unit_name(name)}", kind=_kind(name), data=data))
         else:
             read = serialized_in_c if name.endswith(".c") else serialized_in_elf
-            found = read(data, name, faults)
-            if found is None and not faults.faults:
+            result = read(data, name, faults)
+            if result is None and not faults.faults:
                 faults.add(name, "it holds no serialized modules")
-            serialized += [] if found is None else [found]
+            serialized += [] if result is None else [result]
     if len(serialized) > 1:
         faults.add(serialized[1].member, f"the modules are in {serialized[0].member} as well")
     for name in files.skipped:
@@ -165,5 +165,5 @@ def _unit_name(name: str) -> str:
 
 def _targets(code: Sequence[CodeFile]) -> tuple[str, ...]:
     """Targets that the sources state, each once."""
-    found = (match for file in code if file.kind != "o" for match in _TARGET.findall(file.data))
-    return tuple(dict.fromkeys(text.decode("utf-8", "replace").strip() for text in found))
+    matches = (match for file in code if file.kind != "o" for match in _TARGET.findall(file.data))
+    return tuple(dict.fromkeys(text.decode("utf-8", "replace").strip() for text in matches))

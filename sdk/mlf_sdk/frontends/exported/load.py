@@ -172,9 +172,9 @@ class _Builder:
         code = self.code(symbol for name in names for symbol in self.candidates(name))
         symbols = {}
         for name in names:
-            found = [symbol for symbol in self.candidates(name) if code.defines(symbol)]
-            symbols[name] = (found or self.candidates(name))[0]
-            if not found:
+            result = [symbol for symbol in self.candidates(name) if code.defines(symbol)]
+            symbols[name] = (result or self.candidates(name))[0]
+            if not result:
                 what = f"calls {shown(name)}, and no code defines '{symbols[name][:128]}'"
                 self.faults.add(self.member, what)
         self.faults.raise_if_any()

@@ -25,9 +25,9 @@ def read_parameters(path: Path) -> tuple[NamedTensor, ...]:
     data = read_bounded(path, _MAX_BYTES, where=f"{path}, --params-file")
     if data.startswith(LIST_MAGIC.to_bytes(8, "little")):
         faults = FaultCollector(str(path))
-        found = parse_params(data, path.name, faults)
+        params = parse_params(data, path.name, faults)
         faults.raise_if_any()
-        return found
+        return params
     arrays = read_npz(path)
     return tuple(
         NamedTensor(name=name, dtype=DType.parse(str(a.dtype)), shape=a.shape, data=a.tobytes())

@@ -105,38 +105,38 @@ class _Follower:
             "alloc_storage": self.alloc_storage,
             "alloc_tensor": self.alloc_tensor,
             "reshape": self.reshape,
-            "copy": lambda found: self.value(found.arguments[0]),
-            "null_value": lambda found: None,
-            "make_tuple": lambda found: tuple(self.value(operand) for operand in found.arguments),
+            "copy": lambda result: self.value(result.arguments[0]),
+            "null_value": lambda result: None,
+            "make_tuple": lambda result: tuple(self.value(operand) for operand in result.arguments),
             "tuple_getitem": self.tuple_getitem,
         }
 
     def unsupported(self, what: str) -> UnsupportedError:
         return UnsupportedError(f"instruction {self.index} {what}")
 
-    def call(self, found: Instruction, index: int) -> None:
+    def call(self, instruction: Instruction, index: int) -> None:
         self.index = index
-        called = self.code.functions[found.function]
+        called = self.code.functions[instruction.function]
         if called.kind != bytecode.KERNEL:
             raise self.unsupported(f"calls {shown(called.name)}, which is bytecode itself")
         if not called.name.startswith(BUILTIN):
-            self.kernel(called.name, found)
+            self.kernel(called.name, instruction)
             return
         handler = self.builtins.get(called.name.removeprefix(BUILTIN))
         if handler is None:
             raise self.unsupported(f"calls {called.name}, which needs TVM's runtime")
         try:
-            value = handler(found)
+            value = handler(instruction)
         except (IndexError, TypeError, ValueError, AttributeError) as error:
             raise self.unsupported(f"calls {called.name} with arguments that do not fit it") from error
-        if found.target not in (bytecode.VOID, bytecode.MACHINE):
-            self.registers[found.target] = value
+        if instruction.target not in (bytecode.VOID, bytecode.MACHINE):
+            self.registers[instruction.target] = value
 
-    def kernel(self, name: str, found: Instruction) -> None:
+    def kernel(self, name: str, instruction: Instruction) -> None:
         """Take note of a call; its outputs are the last arguments, which nothing has written before."""
         if len(self.program.calls) >= _MAX_CALLS:
             raise self.unsupported(f"is call {_MAX_CALLS + 1}; at most {_MAX_CALLS} are read")
-        ids = [self.tensor(operand, name) for operand in found.arguments]
+        ids = [self.tensor(operand, name) for operand in instruction.arguments]
         count = len(ids)
         while count and self.root(ids[count - 1]) not in self.written:
             count -= 1
@@ -147,29 +147,33 @@ class _Follower:
         self.program.calls.append(Call(function=name, inputs=inputs, outputs=outputs))
 
     def root(self, tensor: int) -> int:
-        found = self.program.table.tensors[tensor]
-        return found.id if found.alias_of is None else found.alias_of
+        result = self.program.table.tensors[tensor]
+        return result.id if result.alias_of is None else result.alias_of
 
     def tensor(self, operand: Operand, what: str) -> int:
         """Id of the tensor that an operand is."""
-        found = self.value(operand)
-        if isinstance(found, _Tensor):
-            return found.id
+        result = self.value(operand)
+        if isinstance(result, _Tensor):
+            return result.id
         raise self.unsupported(f"passes to {shown(what)} something else than a tensor of a known shape")
 
     def value(self, operand: Operand) -> _Value:
         if operand.kind == bytecode.REGISTER:
             return self.registers.get(operand.value)
         if operand.kind == bytecode.CONSTANT:
-            found = self.code.constants[operand.value]
-            return self.constant(operand.value) if found.kind == "tensor" else found.value
+            result = self.code.constants[operand.value]
+            return self.constant(operand.value) if result.kind == "tensor" else result.value
         return operand.value if operand.kind == bytecode.IMMEDIATE else None
 
     def constant(self, index: int) -> _Tensor:
         if index not in self.constants:
-            found: NamedTensor = self.code.constants[index].value
+            named_tensor: NamedTensor = self.code.constants[index].value
             self.constants[index] = self.add(
-                f"constant{index}", found.dtype, found.shape, TensorKind.CONSTANT, data=found.data
+                f"constant{index}",
+                named_tensor.dtype,
+                named_tensor.shape,
+                TensorKind.CONSTANT,
+                data=named_tensor.data,
             )
             self.written.add(self.constants[index])
         return _Tensor(id=self.constants[index])
@@ -194,17 +198,17 @@ class _Follower:
 
     # ---- builtins ----
 
-    def check_tensor_info(self, found: Instruction) -> None:
+    def check_tensor_info(self, instruction: Instruction) -> None:
         """(tensor, dimensions, type, text): the element type of an argument."""
-        operand, dtype = found.arguments[0], self.value(found.arguments[2])
+        operand, dtype = instruction.arguments[0], self.value(instruction.arguments[2])
         if isinstance(self.value(operand), _Argument) and isinstance(dtype, DType):
             self.registers[operand.value] = _Argument(position=operand.value, dtype=dtype)
 
-    def match_shape(self, found: Instruction) -> None:
+    def match_shape(self, instruction: Instruction) -> None:
         """(tensor, heap, n, n x (what, value), text): the shape of an argument."""
-        operand, count = found.arguments[0], found.arguments[2].value
+        operand, count = instruction.arguments[0], instruction.arguments[2].value
         argument = self.value(operand)
-        rules = [o.value for o in found.arguments[3 : 3 + 2 * count]]
+        rules = [o.value for o in instruction.arguments[3 : 3 + 2 * count]]
         if not isinstance(argument, _Argument):
             return
         if len(rules) != 2 * count or any(rules[::2]):
@@ -223,29 +227,32 @@ class _Follower:
         self.written.add(tensor)
         self.registers[operand.value] = _Tensor(id=tensor)
 
-    def alloc_storage(self, found: Instruction) -> Storage:
+    def alloc_storage(self, instruction: Instruction) -> Storage:
         """(machine, extents, device, type, scope): memory of a fixed size."""
-        (size,) = self.value(found.arguments[1])
-        storage = Storage(size_bytes=int(size) * self.value(found.arguments[3]).size_bytes)
+        (size,) = self.value(instruction.arguments[1])
+        storage = Storage(size_bytes=int(size) * self.value(instruction.arguments[3]).size_bytes)
         self.program.storages.append(storage)
         return storage
 
-    def alloc_tensor(self, found: Instruction) -> _Tensor:
+    def alloc_tensor(self, instruction: Instruction) -> _Tensor:
         """(storage, offset, extents, type): a tensor in a memory."""
-        storage, offset, shape, dtype = (self.value(operand) for operand in found.arguments[:4])
-        name = f"r{found.target}"
+        storage, offset, shape, dtype = (self.value(operand) for operand in instruction.arguments[:4])
+        name = f"r{instruction.target}"
         tensor = self.add(name, dtype, tuple(shape), TensorKind.INTERMEDIATE)
         size = self.program.table.tensors[tensor].size_bytes
         if not isinstance(storage, Storage) or not 0 <= offset <= storage.size_bytes - size:
             raise self.unsupported("places a tensor outside of its memory")
         return _Tensor(id=tensor)
 
-    def reshape(self, found: Instruction) -> _Tensor:
+    def reshape(self, instruction: Instruction) -> _Tensor:
         """(tensor, extents): the same elements."""
-        source, shape = self.tensor(found.arguments[0], "vm.builtin.reshape"), self.value(found.arguments[1])
+        source, shape = (
+            self.tensor(instruction.arguments[0], "vm.builtin.reshape"),
+            self.value(instruction.arguments[1]),
+        )
         before = self.program.table.tensors[source]
         alias = self.add(
-            f"r{found.target}",
+            f"r{instruction.target}",
             before.dtype,
             tuple(shape),
             TensorKind.INTERMEDIATE,
@@ -255,14 +262,14 @@ class _Follower:
             raise self.unsupported("reshapes a tensor to another number of elements")
         return _Tensor(id=alias)
 
-    def tuple_getitem(self, found: Instruction) -> _Value:
+    def tuple_getitem(self, instruction: Instruction) -> _Value:
         """(tuple, index): one of its values."""
-        source, index = (self.value(operand) for operand in found.arguments[:2])
+        source, index = (self.value(operand) for operand in instruction.arguments[:2])
         return tuple(source)[index]
 
-    def returned(self, found: Instruction) -> None:
+    def returned(self, instruction: Instruction) -> None:
         """Take the outputs from the register that the function returns."""
-        value = self.value(Operand(kind=bytecode.REGISTER, value=found.target))
+        value = self.value(Operand(kind=bytecode.REGISTER, value=instruction.target))
         values = value if isinstance(value, tuple) else (value,)
         if not values or not all(isinstance(v, _Tensor) for v in values):
             raise UnsupportedError("the function returns something else than tensors of a known shape")

@@ -105,7 +105,7 @@ def _tree_first(stream: Stream, generation: Generation) -> tuple[Module, ...]:
 
 
 def _tree_last(stream: Stream, generation: Generation) -> tuple[Module, ...]:
-    found: list[tuple[str, Content]] = []
+    result: list[tuple[str, Content]] = []
     tree: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     at = stream.at
     for index in range(stream.count("modules", 8, _MAX_MODULES)):
@@ -117,14 +117,14 @@ def _tree_last(stream: Stream, generation: Generation) -> tuple[Module, ...]:
             at = stream.at
             tree = stream.numbers("row pointers"), stream.numbers("imported modules")
         else:
-            found.append((key, _payload(key, stream, generation, [kind for kind, _ in found], place)))
-    if tree is None and LIBRARY not in dict(found):  # before 0.7 the library imports all modules
-        found.insert(0, (LIBRARY, b""))
-        tree = (0, *[len(found) - 1] * len(found)), tuple(range(1, len(found)))
+            result.append((key, _payload(key, stream, generation, [kind for kind, _ in result], place)))
+    if tree is None and LIBRARY not in dict(result):  # before 0.7 the library imports all modules
+        result.insert(0, (LIBRARY, b""))
+        tree = (0, *[len(result) - 1] * len(result)), tuple(range(1, len(result)))
     if tree is None:
         raise Damaged("there is no import tree", at)
-    imports = _imports(*tree, len(found), at)
-    return tuple(Module(kind=k, content=c, imports=i) for (k, c), i in zip(found, imports, strict=True))
+    imports = _imports(*tree, len(result), at)
+    return tuple(Module(kind=k, content=c, imports=i) for (k, c), i in zip(result, imports, strict=True))
 
 
 def _payload(kind: str, stream: Stream, generation: Generation, before: list[str], at: int) -> Content:
@@ -145,10 +145,10 @@ def _content(kind: str, part: Stream, generation: Generation) -> Content:
         return read_executable(part, generation.constants)
     if kind not in _DECODED:
         return part.take(part.left, kind)
-    found = _DECODED[kind](part)
+    result = _DECODED[kind](part)
     if part.left:
         raise Damaged(f"{part.left} bytes behind the content of {shown(kind)}", part.at)
-    return found
+    return result
 
 
 def _graph_factory(stream: Stream) -> GraphFactory:

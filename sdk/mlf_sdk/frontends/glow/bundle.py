@@ -71,20 +71,20 @@ def check_placeholders(
     """Check that placeholders lie within the mutable memory, each for itself, and have names of their own."""
     end, last = 0, ""
     seen: set[str] = set()
-    for found in sorted(placeholders, key=lambda p: p.offset):
-        name = shown(found.name)
+    for result in sorted(placeholders, key=lambda p: p.offset):
+        name = shown(result.name)
         # Without a type, an element has at least one byte.
-        size = found.elements if found.type is None else found.type.size_bytes
-        if found.name in seen:
+        size = result.elements if result.type is None else result.type.size_bytes
+        if result.name in seen:
             faults.add(member, f"two placeholders are called {name}")
-        seen.add(found.name)
-        if found.offset % ALIGNMENT:
-            faults.add(member, f"the offset {found.offset} of {name} is not a multiple of {ALIGNMENT}")
-        if found.offset < end:
+        seen.add(result.name)
+        if result.offset % ALIGNMENT:
+            faults.add(member, f"the offset {result.offset} of {name} is not a multiple of {ALIGNMENT}")
+        if result.offset < end:
             faults.add(member, f"{name} overlaps {last}")
-        if found.offset + size > memory.mutable:
+        if result.offset + size > memory.mutable:
             faults.add(
                 member,
-                f"{name} ends at byte {found.offset + size}; the mutable memory has {memory.mutable}",
+                f"{name} ends at byte {result.offset + size}; the mutable memory has {memory.mutable}",
             )
-        end, last = found.offset + size, name
+        end, last = result.offset + size, name

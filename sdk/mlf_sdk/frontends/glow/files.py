@@ -89,9 +89,11 @@ def read_files(paths: BundlePaths, source: Path) -> BundleFiles:
 
 
 def _listed(folder: Path) -> list[Path]:
-    with os.scandir(folder) as found:
+    with os.scandir(folder) as result:
         names = sorted(
-            e.name for e in islice(found, _MAX_FILES) if e.is_file(follow_symlinks=False) and e.name[0] != "."
+            e.name
+            for e in islice(result, _MAX_FILES)
+            if e.is_file(follow_symlinks=False) and e.name[0] != "."
         )
     return [folder / name for name in names]
 

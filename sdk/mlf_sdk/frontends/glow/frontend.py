@@ -35,8 +35,8 @@ class GlowFrontend(StatedFrontend):
 
     def files(self, path: Path) -> tuple[Path, ...]:
         """Header, code and weights of the bundle that a file belongs to."""
-        found = [one for paths in find_bundles(path) for one in (paths.header, paths.code, *paths.weights)]
-        return tuple(sorted({path, *(one for one in found if one is not None)}))
+        result = [one for paths in find_bundles(path) for one in (paths.header, paths.code, *paths.weights)]
+        return tuple(sorted({path, *(one for one in result if one is not None)}))
 
     def modules(self, path: Path) -> tuple[str, ...]:
         """Names of the bundles in a folder, or of the entries of a single bundle."""

@@ -114,14 +114,14 @@ def parse_header(data: bytes, member: str, faults: FaultCollector) -> Header | N
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.search(text)
-    return found[1].strip() if found else ""
+    match = pattern.search(text)
+    return match[1].strip() if match else ""
 
 
 def _prefix(text: str) -> str:
     """Prefix of the macros: the name in the include guard."""
-    found = _GUARD.search(text)
-    return f"{found[1]}_" if found else ""
+    match = _GUARD.search(text)
+    return f"{match[1]}_" if match else ""
 
 
 def _memory(macros: dict[str, int], prefix: str, member: str, faults: FaultCollector) -> Memory | None:
@@ -139,21 +139,21 @@ def _placeholders(lines: Sequence[str], member: str, faults: FaultCollector) -> 
     fields: dict[str, str] = {}
     count = 0
     for number in range(starts[0] + 1 if starts else len(lines), len(lines)):
-        found = _FIELD.fullmatch(lines[number])
-        kind = "" if found is None else str(found.lastgroup)
+        match = _FIELD.fullmatch(lines[number])
+        kind = "" if match is None else str(match.lastgroup)
         if kind in ("", "name"):
             if fields:
                 count += 1
                 yield from _placeholder(fields, member, faults)
             fields = {}
-        if found is None:
+        if match is None:
             if lines[number].strip() == "//":
                 continue
             return
         if count >= MAX_PLACEHOLDERS:
             faults.add(member, f"it lists more than {MAX_PLACEHOLDERS} placeholders")
             return
-        fields[kind] = found[kind]
+        fields[kind] = match[kind]
 
 
 def _placeholder(fields: dict[str, str], member: str, faults: FaultCollector) -> Iterator[Placeholder]:
@@ -186,12 +186,13 @@ def _check_macros(
     faults: FaultCollector,
 ) -> None:
     """Check that the macros state the offsets of the comments, and no others."""
-    for found in placeholders:
-        macro = f"{prefix}{found.name}"
+    for placeholder in placeholders:
+        macro = f"{prefix}{placeholder.name}"
         if macro not in macros:
             faults.add(member, f"there is no macro {shown(macro)}")
-        elif macros[macro] != found.offset:
+        elif macros[macro] != placeholder.offset:
             faults.add(
                 member,
-                f"the macro {shown(macro)} is {macros[macro]}, the comment states offset {found.offset}",
+                f"the macro {shown(macro)} is {macros[macro]}, "
+                f"the comment states offset {placeholder.offset}",
             )

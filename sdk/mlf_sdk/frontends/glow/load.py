@@ -91,7 +91,7 @@ def _types(
             hint="State each with --type NAME=TYPE[EXTENT,EXTENT], e.g. --type input=float32[1,8]. The "
             f"placeholders are: {', '.join(p.name for p in placeholders[:20])}",
         )
-    found = {}
+    result = {}
     ends = [*(p.offset for p in placeholders[1:]), end]
     for placeholder, limit in zip(placeholders, ends, strict=True):
         kind = placeholder.type or _as_stated(placeholder, stated[placeholder.name], where)
@@ -102,8 +102,8 @@ def _types(
                 where=where,
                 hint="State its type with --type.",
             )
-        found[placeholder.name] = kind
-    return found
+        result[placeholder.name] = kind
+    return result
 
 
 def _as_stated(placeholder: Placeholder, stated: StatedType, where: str) -> PlaceholderType:
@@ -129,17 +129,17 @@ def _tensors(
     yield _bytes(
         _ACTIVATIONS, names.unique("activations"), memory.activations, alias_of=_MEMORY, offset=memory.mutable
     )
-    for index, found in enumerate(placeholders, _FIRST):
-        kind = types[found.name]
+    for index, result in enumerate(placeholders, _FIRST):
+        kind = types[result.name]
         yield Tensor(
             id=index,
-            name=found.name,
-            c_name=names.unique(found.name),
+            name=result.name,
+            c_name=names.unique(result.name),
             dtype=kind.dtype,
             shape=kind.shape,
-            kind=TensorKind.INTERMEDIATE if found.name in outputs else TensorKind.INPUT,
+            kind=TensorKind.INTERMEDIATE if result.name in outputs else TensorKind.INPUT,
             alias_of=_MEMORY,
-            offset_bytes=found.offset,
+            offset_bytes=result.offset,
             quantisation=kind.quantisation,
         )
     if bundle.constants:

@@ -43,12 +43,12 @@ def read_code(data: bytes, file: str, faults: FaultCollector) -> tuple[CodeMembe
         except ArFormatError as error:
             faults.add(file, f"the archive of objects is broken: {error}")
             return ()
-    found = []
+    result = []
     for label, content in parts:
         info = read_object(content, label, faults)
         if info is not None:
-            found.append(CodeMember(label=label, data=content, info=info))
-    return tuple(found)
+            result.append(CodeMember(label=label, data=content, info=info))
+    return tuple(result)
 
 
 def functions(member: CodeMember) -> tuple[str, ...]:

@@ -33,13 +33,13 @@ def origin_text(provenance: Provenance) -> str:
     """JSON of a model's origin, in ASCII, for one line of a comment; empty: its model file is not known."""
     if provenance.made_from is None:
         return ""
-    found = Origin(
+    result = Origin(
         compiler=provenance.compiler,
         compiler_version=provenance.compiler_version,
         options=dict(sorted(provenance.options.items())),
         made_from=provenance.made_from,
     )
-    text = msgspec.json.encode(found).decode()
+    text = msgspec.json.encode(result).decode()
     # Nothing that ends a line of C, or begins a trigraph; JSON has an escape for each.
     return re.sub(r"[^\x20-\x3e\x40-\x7e]|(?<=/)[*/]", _escaped, text)
 
@@ -50,16 +50,16 @@ def parse_origin(text: str, member: str, faults: FaultCollector) -> Origin | Non
     if line is None:
         return None
     try:
-        found = msgspec.json.decode(line[1], type=Origin)
+        result = msgspec.json.decode(line[1], type=Origin)
     except msgspec.MsgspecError as error:
         faults.add(member, f"the origin is broken: {error}")
         return None
-    if not re.fullmatch(r"[0-9a-f]{64}", found.made_from.sha256):
+    if not re.fullmatch(r"[0-9a-f]{64}", result.made_from.sha256):
         faults.add(member, "the origin has no SHA-256 of the model file")
         return None
-    return found
+    return result
 
 
-def _escaped(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass")
+def _escaped(result: re.Match[str]) -> str:
+    units = result[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

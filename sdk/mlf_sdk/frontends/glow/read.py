@@ -89,14 +89,14 @@ def _configuration(
     """
     elf = configured(data)
     wanted = "" if header is None else header.config + SUFFIX
-    found = [s for s in config_symbols(elf) if wanted in ("", s.name)] if elf is not None else []
-    if elf is None or len(found) != 1:
-        faults.add(name, f"it holds {len(found)} configurations of a bundle{wanted and f' called {wanted}'}")
+    result = [s for s in config_symbols(elf) if wanted in ("", s.name)] if elf is not None else []
+    if elf is None or len(result) != 1:
+        faults.add(name, f"it holds {len(result)} configurations of a bundle{wanted and f' called {wanted}'}")
         raise ArchiveError(faults.source, faults.faults)
     try:
-        config = read_config(elf, found[0])
+        config = read_config(elf, result[0])
     except ConfigError as error:
-        faults.add(name, f"the configuration {shown(found[0].name)} is broken: {error}")
+        faults.add(name, f"the configuration {shown(result[0].name)} is broken: {error}")
         raise ArchiveError(faults.source, faults.faults) from error
     placeholders = config.placeholders if header is None else header.placeholders
     if not placeholders:
@@ -111,9 +111,11 @@ def _configuration(
 def _check_rows(config: Config, header: Header, name: str, faults: FaultCollector) -> None:
     """Check that the configuration has the placeholders of the header."""
     rows = {(p.name, p.offset, p.elements) for p in config.placeholders}
-    for found in header.placeholders:
-        if (found.name, found.offset, found.elements) not in rows:
-            faults.add(name, f"its configuration does not have {shown(found.name)} as the header has it")
+    for placeholder in header.placeholders:
+        if (placeholder.name, placeholder.offset, placeholder.elements) not in rows:
+            faults.add(
+                name, f"its configuration does not have {shown(placeholder.name)} as the header has it"
+            )
     if len(rows) != len(header.placeholders):
         faults.add(
             name, f"its configuration has {len(rows)} placeholders; the header {len(header.placeholders)}"

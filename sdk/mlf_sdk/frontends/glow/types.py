@@ -65,10 +65,10 @@ def parse_type(text: str) -> PlaceholderType:
     Raises:
         TypeTextError: it is none, or one that is not supported.
     """
-    found = _TYPE.fullmatch(text.strip())
-    if found is None:
+    match = _TYPE.fullmatch(text.strip())
+    if match is None:
         raise TypeTextError(f"{shown(text)} is not a type")
-    kind, scale, offset, extents = found.groups()
+    kind, scale, offset, extents = match.groups()
     if kind not in _KINDS:
         raise TypeTextError(f"the element type {shown(kind)} is not supported")
     quantisation = None

@@ -36,10 +36,10 @@ def read_weights(files: Mapping[str, bytes], size: int, faults: FaultCollector) 
     Returns:
         The constants; empty when there are none, or none that are usable, as ``faults`` say.
     """
-    found: dict[str, bytes] = {}
+    result: dict[str, bytes] = {}
     for name, data in files.items():
         if name.endswith(_BINARY):
-            found[name] = data
+            result[name] = data
         elif len(data) > _TEXT_BYTES + _TEXT_PER_BYTE * size:
             faults.add(name, f"the text is too long for {size} bytes of constants")
         else:
@@ -47,9 +47,9 @@ def read_weights(files: Mapping[str, bytes], size: int, faults: FaultCollector) 
             if read is None:
                 faults.add(name, "it is neither a list of bytes nor an array of them")
             else:
-                found[name] = read
+                result[name] = read
     first, wanted = "", b""
-    for name, data in found.items():
+    for name, data in result.items():
         if len(data) != size:
             faults.add(name, f"it holds {len(data)} bytes; the constants of the bundle have {size}")
         elif not first:
@@ -69,8 +69,8 @@ def parse_bytes(text: str) -> bytes | None:
         bare, closed, _ = bare[array.end() :].partition("}")
         if not closed:
             return None
-    found, at = bytearray(), 0
+    result, at = bytearray(), 0
     while item := _ITEM.match(bare, at):
-        found.append(int(item[1], 16))
+        result.append(int(item[1], 16))
         at = item.end()
-    return None if bare[at:].strip() else bytes(found)
+    return None if bare[at:].strip() else bytes(result)

@@ -126,7 +126,7 @@ class ArchiveStream:
         for _ in range(_MAX_STREAMS):
             decoder = new()
             yield from self._inflate_one(decoder, data)
-            data = self._behind(decoder.unused_data, len(magic))
+            data = self._after(decoder.unused_data, len(magic))
             if not data:
                 return
             if not data.startswith(magic):
@@ -148,7 +148,7 @@ class ArchiveStream:
                 if not data:
                     raise StopReadingError("the compressed data is cut short")
 
-    def _behind(self, data: bytes, enough: int) -> bytes:
+    def _after(self, data: bytes, enough: int) -> bytes:
         """Bytes behind a compressed stream, without the zeros that may pad a file."""
         data = data.lstrip(b"\x00")
         while len(data) < enough and (more := self._take()):

@@ -236,8 +236,8 @@ def _read_folder(root: Path, intake: _Intake) -> None:
     pending = [""]
     while pending:
         prefix = pending.pop()
-        with os.scandir(root / prefix) as found:
-            entries = sorted(islice(found, intake.limits.members + 1), key=lambda entry: entry.name)
+        with os.scandir(root / prefix) as result:
+            entries = sorted(islice(result, intake.limits.members + 1), key=lambda entry: entry.name)
         for entry in entries:
             intake.count_member()
             name = prefix + entry.name

@@ -74,12 +74,12 @@ class _IoReader:
             if any(f.name.endswith("_get_c_metadata") for f in scan.functions):
                 text = self.source.code.files[member].data.decode("utf-8", "replace")
                 try:
-                    found = parse_c_metadata(text)
+                    result = parse_c_metadata(text)
                 except InputError:
-                    found = None
-                if found is not None:
-                    inputs = tuple(self._real_name(i) for i in found[0])
-                    return AotIo(inputs=inputs, outputs=found[1])
+                    result = None
+                if result is not None:
+                    inputs = tuple(self._real_name(i) for i in result[0])
+                    return AotIo(inputs=inputs, outputs=result[1])
         return None
 
     def _real_name(self, signature: Signature) -> Signature:
@@ -122,8 +122,8 @@ class _IoReader:
         if entry is None:
             return None
         size_bytes = main.io_size_bytes - sum(i.size_bytes for i in inputs)
-        found = last_output(self.source, entry, size_bytes)
-        return None if found is None else (found,)
+        result = last_output(self.source, entry, size_bytes)
+        return None if result is None else (result,)
 
     def _sizes(self) -> AotIo | None:
         """Inputs and outputs as the metadata states them: by size, as one dimension.

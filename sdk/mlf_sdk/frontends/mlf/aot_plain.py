@@ -37,9 +37,9 @@ def last_output(source: BuildInput, main: FunctionDefinition, size_bytes: int) -
     """The last parameter of main as an output of so many bytes; None where no kernel states its type."""
     name = re.escape(main.parameters[-1].name)
     text = source.code.files[main.member].data.decode("utf-8", "replace")
-    _, found, rest = text.partition(f"{main.name}(")
-    while found and rest.partition(")")[2].lstrip()[:1] != "{":  # a declaration
-        _, found, rest = rest.partition(f"{main.name}(")
+    _, result, rest = text.partition(f"{main.name}(")
+    while result and rest.partition(")")[2].lstrip()[:1] != "{":  # a declaration
+        _, result, rest = rest.partition(f"{main.name}(")
     types = set()
     for call in re.finditer(r"(\w{1,1024})\(((?:[^(){};]|\(void\*\)){0,8192})\)", rest.partition("\n}")[0]):
         function = source.code.functions.get(call[1])

@@ -194,9 +194,9 @@ class _AotBuilder:
             abi=Abi(
                 convention=Convention.C,
                 arguments=tuple(
-                    Argument(struct=f"{self.prefix}_{role}", fields=found)
-                    for role, found in fields.items()
-                    if found or role in ("inputs", "outputs")
+                    Argument(struct=f"{self.prefix}_{role}", fields=result)
+                    for role, result in fields.items()
+                    if result or role in ("inputs", "outputs")
                 ),
                 header=header_member(self.source),
             ),

@@ -40,10 +40,10 @@ def _clashing_prototype(code: CodeIndex, members: frozenset[str]) -> tuple[str, 
         for function in scan.functions
     }
     for scan in (scan for scan in scans if scan.member in members):
-        for found in scan.declarations:
-            types = ", ".join(parameter.type for parameter in found.parameters)
-            if defined.get(found.name, types) != types:
-                return found.name, types, defined[found.name]
+        for declaration in scan.declarations:
+            types = ", ".join(parameter.type for parameter in declaration.parameters)
+            if defined.get(declaration.name, types) != types:
+                return declaration.name, types, defined[declaration.name]
     return None
 
 

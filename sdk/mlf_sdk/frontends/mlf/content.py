@@ -111,8 +111,8 @@ class ArchiveContent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def workspaces(self) -> dict[str, int]:
         """Workspace of each function in bytes: handed out by the allocator, or passed to it."""
-        found = dict(self.summary.operators)
+        operators = dict(self.summary.operators)
         for call in self.calls:
             if call.facts is not None:
-                found[call.symbol] = max(found.get(call.symbol, 0), call.facts.workspace_bytes)
-        return found
+                operators[call.symbol] = max(operators.get(call.symbol, 0), call.facts.workspace_bytes)
+        return operators

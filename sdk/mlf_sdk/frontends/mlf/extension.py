@@ -176,5 +176,5 @@ def parse_extension(
     for name, call in calls.items() if isinstance(calls, dict) else ():  # one by one: a fault names its call
         if convert(call, CallFacts, member, f"{place}.calls[{shown(name)}]", faults) is None:
             return None
-    found: Extension | None = convert(stated, Extension, member, place, faults)
-    return found
+    extension: Extension | None = convert(stated, Extension, member, place, faults)
+    return extension

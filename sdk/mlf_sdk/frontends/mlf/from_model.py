@@ -57,7 +57,7 @@ def archive_of_model(model: Model) -> dict[str, bytes]:
             (tensor.name, shown, _type(tensor))
             for tensor, shown in zip(outputs, model.output_names, strict=True)
         ),
-        quantisation={name: found for name, found in seen.items() if found is not None},
+        quantisation={name: result for name, result in seen.items() if result is not None},
         params=tuple(_param(t, names[t.id]) for t in held if t.kind is TensorKind.CONSTANT),
         states=tuple(_param(t, names[t.id]) for t in held if t.kind is TensorKind.STATE),
         calls=tuple(calls.values()) if calls else (),
@@ -80,17 +80,17 @@ def _param(tensor: Tensor, name: str) -> NamedTensor:
 
 def _members(units: tuple[CodeUnit, ...]) -> Mapping[str, str]:
     """Members of the new archive by those of the old one; the format has a folder for each kind of code."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for unit in units:
         path = PurePosixPath(unit.member)
         folder = f"{_HOST}{_FOLDERS[unit.kind]}"
         place = unit.member if unit.member.startswith(_HOST) else f"{folder}/{path.name}"
         number = 1
-        while place in found.values():
+        while place in result.values():
             number += 1
             place = f"{folder}/{path.stem}_{number}{path.suffix}"
-        found[unit.member] = place
-    return found
+        result[unit.member] = place
+    return result
 
 
 # ---- a graph ----
@@ -137,20 +137,20 @@ def _is_node(model: Model, step: Step) -> bool:
 def _calls(model: Model, members: Mapping[str, str]) -> dict[int, Call]:
     """Nodes by the tensor that they are called as: calls, and other names of tensors."""
     steps = {step.outputs[0]: step for step in model.steps}
-    found = {}
+    result = {}
     for tensor in model.tensors:
         step = steps.get(tensor.id)
         if step is None and tensor.alias_of is None:
             continue
         inputs = (tensor.alias_of or 0,) if step is None else step.inputs
-        found[tensor.id] = Call(
+        result[tensor.id] = Call(
             name=tensor.name,
             symbol=NOP if step is None else step.symbol,
             inputs=tuple(model.tensors[i].name for i in inputs),
             outputs=tuple(_type(model.tensors[i]) for i in (step.outputs if step else (tensor.id,))),
             facts=None if step is None or step.is_packed else facts_of(_with_members(step, members)),
         )
-    return found
+    return result
 
 
 def _sequence(model: Model, calls: Mapping[int, Call]) -> tuple[str, ...]:
@@ -162,11 +162,11 @@ def _sequence(model: Model, calls: Mapping[int, Call]) -> tuple[str, ...]:
 
 def _parameter_names(model: Model) -> dict[int, str]:
     """Names of the parameters by tensor, each once in the file."""
-    found: dict[int, str] = {}
+    result: dict[int, str] = {}
     for tensor in model.tensors:
-        taken = tensor.name in found.values()
-        found[tensor.id] = f"{tensor.name}#{tensor.id}" if taken else tensor.name
-    return found
+        taken = tensor.name in result.values()
+        result[tensor.id] = f"{tensor.name}#{tensor.id}" if taken else tensor.name
+    return result
 
 
 def _stated(model: Model, names: Mapping[int, str], members: Mapping[str, str]) -> StatedModel:

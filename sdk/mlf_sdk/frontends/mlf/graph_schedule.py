@@ -57,15 +57,15 @@ class _GraphBuilder:
         entry_index = self.graph.row_ptr[index]
         entry = self.graph.entries[entry_index]
         params = {p.name: p for p in self.source.module.params}
-        found = params.get(node.name)
-        if found is None:
+        result = params.get(node.name)
+        if result is None:
             scale = self._quantisation(node.name)
             tensor = self.table.add(node.name, entry.dtype, entry.shape, TensorKind.INPUT, quantisation=scale)
             self.inputs.append(tensor)
         else:
             stateful = self.extension is not None and node.name in self.extension.states
             kind = TensorKind.STATE if stateful else TensorKind.CONSTANT
-            tensor = self.table.add(node.name, entry.dtype, entry.shape, kind, data=found.data)
+            tensor = self.table.add(node.name, entry.dtype, entry.shape, kind, data=result.data)
         self.tensor_of[entry_index] = tensor
 
     def _alias(self, index: int, node: GraphNode) -> None:
@@ -123,9 +123,9 @@ class _GraphBuilder:
     def _flatten(self, tensor: int) -> int:
         """The same storage as one dimension, for nodes with ``flatten_data``."""
         if tensor not in self.flat:
-            found = self.table.tensors[tensor]
+            result = self.table.tensors[tensor]
             self.flat[tensor] = self.table.add(
-                found.name, found.dtype, (found.elements,), TensorKind.INTERMEDIATE, alias_of=tensor
+                result.name, result.dtype, (result.elements,), TensorKind.INTERMEDIATE, alias_of=tensor
             )
         return self.flat[tensor]
 

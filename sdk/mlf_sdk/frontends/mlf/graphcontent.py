@@ -54,12 +54,12 @@ class _Builder:
 
     def _unique(self, name: str) -> str:
         """``name``, with a number behind it where another node has it."""
-        found, number = name, 0
-        while found in self.taken:
+        result, number = name, 0
+        while result in self.taken:
             number += 1
-            found = f"{name}#{number}"
-        self.taken.add(found)
-        return found
+            result = f"{name}#{number}"
+        self.taken.add(result)
+        return result
 
     def add(self, compiled: CompiledOperator) -> None:
         """Add a call of a kernel, or a node that only renames."""
@@ -167,8 +167,8 @@ class _Builder:
 
 def custom_code(graph: Graph) -> dict[str, bytes]:
     """Sources of custom operators, by member of the archive."""
-    found = [operator for operator in graph.operators if isinstance(operator, Custom)]
-    return {f"{_SOURCES}custom_{one.symbol}.c": one.source for one in found}
+    operators = [operator for operator in graph.operators if isinstance(operator, Custom)]
+    return {f"{_SOURCES}custom_{one.symbol}.c": one.source for one in operators}
 
 
 def _dtype(dtype: np.dtype[Any]) -> DType:

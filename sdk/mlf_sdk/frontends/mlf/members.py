@@ -70,10 +70,10 @@ def _members(
     )
 
 
-def _pick(found: Sequence[str], wanted: Iterable[str], alone: bool) -> str | None:
+def _pick(result: Sequence[str], wanted: Iterable[str], alone: bool) -> str | None:
     """The first wanted name that is there; the first of all when there is only one module."""
-    name = next((name for name in wanted if name in found), None)
-    return found[0] if name is None and alone and found else name
+    name = next((name for name in wanted if name in result), None)
+    return result[0] if name is None and alone and result else name
 
 
 def _owners(member: str, kind: str, modules: Sequence[str]) -> list[str]:

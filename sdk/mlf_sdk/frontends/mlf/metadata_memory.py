@@ -59,13 +59,13 @@ class _Arg(msgspec.Struct):
 def storage_bytes(memory: object) -> dict[int, int]:
     """Read ``memory.sids`` (in version 1 ``memory``) for information only; bad entries are left out."""
     rows = memory.get("sids") if isinstance(memory, dict) else memory
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     for row in rows if isinstance(rows, list) else ():
         with suppress(msgspec.ValidationError):
             storage = msgspec.convert(row, _Storage)
             if 0 <= storage.size_bytes <= MAX_BYTES:
-                found[storage.storage_id] = storage.size_bytes
-    return found
+                result[storage.storage_id] = storage.size_bytes
+    return result
 
 
 class MemoryReader:

@@ -52,8 +52,8 @@ def parse_main_signature(relay: str) -> MainSignature | None:
         None when there is none, or when any of its arguments is not a tensor of fixed shape: an argument
         that is left out would move all that follow it.
     """
-    _, found, rest = relay.partition("def @main(")
-    if not found:
+    _, result, rest = relay.partition("def @main(")
+    if not result:
         return None
     arguments: list[Signature] = []
     at = 0
@@ -106,8 +106,8 @@ def _without_comments(line: str) -> str:
 def _type_of_last_value(relay: str) -> str:
     """Type in the comment at the end of the last expression; empty when there is none."""
     lines = [line for line in relay.splitlines() if line.strip() not in ("", "}")]
-    _, found, comment = lines[-1].rpartition("/* ty=")
-    return comment.partition(" */")[0].partition(" span=")[0] if found else ""
+    _, result, comment = lines[-1].rpartition("/* ty=")
+    return comment.partition(" */")[0].partition(" span=")[0] if result else ""
 
 
 def _results(text: str) -> tuple[Signature, ...] | None:
@@ -117,15 +117,15 @@ def _results(text: str) -> tuple[Signature, ...] | None:
         if match is None:
             return None if text else ()
         return (_signature("", match[1], match[2] or match[3]),)
-    found: list[Signature] = []
+    result: list[Signature] = []
     at = 1
     while not text.startswith(")", at):
         match = _TYPE.match(text, at)
         if match is None:
             return None
-        found.append(_signature("", match[1], match[2] or match[3]))
+        result.append(_signature("", match[1], match[2] or match[3]))
         at = _next_element(text, match.end())
-    return tuple(found) if at == len(text) - 1 else None
+    return tuple(result) if at == len(text) - 1 else None
 
 
 def _signature(name: str, extents: str | None, dtype: str) -> Signature:
@@ -150,13 +150,13 @@ def parse_c_metadata(text: str) -> tuple[tuple[Signature, ...], tuple[Signature,
         (kind, int(index)): tuple(int(part) for part in re.findall(r"\d+", body))
         for kind, index, body in _C_SHAPE.findall(text)
     }
-    found: dict[str, tuple[Signature, ...]] = {}
+    result: dict[str, tuple[Signature, ...]] = {}
     for match in _C_ARRAY.finditer(text):
         kind, count = match.group(1), int(match.group(2))
         infos = list(_C_INFO.finditer(text[match.end() : text.find("};\n", match.end()) + 1]))
         if len(infos) != count or any((kind, i) not in shapes for i in range(count)):
             return None
-        found[kind] = tuple(
+        result[kind] = tuple(
             Signature(
                 name=info.group(1),
                 dtype=DType(code=int(info.group(2)), bits=int(info.group(3)), lanes=int(info.group(4))),
@@ -164,6 +164,6 @@ def parse_c_metadata(text: str) -> tuple[tuple[Signature, ...], tuple[Signature,
             )
             for i, info in enumerate(infos)
         )
-    if not found.get("inputs") or not found.get("outputs"):
+    if not result.get("inputs") or not result.get("outputs"):
         return None
-    return found["inputs"], found["outputs"]
+    return result["inputs"], result["outputs"]

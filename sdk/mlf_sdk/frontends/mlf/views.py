@@ -46,11 +46,11 @@ def _join(tensors: list[Tensor], inputs: Sequence[int], offsets: Sequence[int], 
     parts = [_storage(tensors, x) for x in inputs]
     end = 0
     for part, offset in sorted(zip(parts, offsets, strict=True), key=lambda pair: pair[1]):
-        found = tensors[part]
-        free = found.alias_of is None and found.kind is TensorKind.INTERMEDIATE
+        tensor = tensors[part]
+        free = tensor.alias_of is None and tensor.kind is TensorKind.INTERMEDIATE
         if not free or offset != end or offset % ALIGNMENT:
             return False
-        end += found.size_bytes
+        end += tensor.size_bytes
     if len(set(parts)) != len(parts) or end != tensors[whole].size_bytes:
         return False
     _place(tensors, whole, parts, offsets)
@@ -59,13 +59,13 @@ def _join(tensors: list[Tensor], inputs: Sequence[int], offsets: Sequence[int], 
 
 def _storage(tensors: list[Tensor], tensor: int) -> int:
     """The tensor itself, or the one that it only gives another shape."""
-    found = tensors[tensor]
-    while found.alias_of is not None:
-        above = tensors[found.alias_of]
-        if found.offset_bytes or above.size_bytes != found.size_bytes:
+    result = tensors[tensor]
+    while result.alias_of is not None:
+        above = tensors[result.alias_of]
+        if result.offset_bytes or above.size_bytes != result.size_bytes:
             break
-        found = above
-    return found.id
+        result = above
+    return result.id
 
 
 def _place(tensors: list[Tensor], whole: int, parts: Sequence[int], offsets: Sequence[int]) -> None:

@@ -68,5 +68,5 @@ class OnnxFrontend(CompilingFrontend):
 
 def _numbered(labels: tuple[str, ...]) -> str:
     """Strings with their numbers, the first ones of many."""
-    found = ", ".join(f"{number} {shown(label)}" for number, label in enumerate(labels[:_LABELS_SHOWN]))
-    return found + (f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else "")
+    result = ", ".join(f"{number} {shown(label)}" for number, label in enumerate(labels[:_LABELS_SHOWN]))
+    return result + (f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else "")

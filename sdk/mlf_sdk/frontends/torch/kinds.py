@@ -41,14 +41,14 @@ def kind_of(path: Path) -> TorchFile | None:
 
 def entries(tail: bytes) -> list[str]:
     """Names of members in the end of a zip archive, as its directory there lists them."""
-    found = []
+    result = []
     at = tail.find(_ENTRY)
     while at >= 0 and at + _ENTRY_BYTES <= len(tail):
         (length,) = struct.unpack_from("<H", tail, at + 28)
         start = at + _ENTRY_BYTES
-        found.append(tail[start : start + length].decode("utf-8", "replace"))
+        result.append(tail[start : start + length].decode("utf-8", "replace"))
         at = tail.find(_ENTRY, start + length)
-    return found
+    return result
 
 
 def _of_zip(names: set[str]) -> TorchFile | None:

@@ -94,8 +94,8 @@ def _is_training(torch: Any, module: Any) -> bool:  # noqa: ANN401
 
 
 def _write(torch: Any, output: Path, program: Any) -> None:  # noqa: ANN401
-    found = torch.onnx.export(program, dynamo=True, verbose=False)
-    output.write_bytes(found.model_proto.SerializeToString())
+    result = torch.onnx.export(program, dynamo=True, verbose=False)
+    output.write_bytes(result.model_proto.SerializeToString())
 
 
 def check_members(path: Path) -> None:

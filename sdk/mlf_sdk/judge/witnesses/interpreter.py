@@ -136,8 +136,8 @@ class OnnxRuntime(Witness):
 
     def title(self) -> str | None:
         """``ONNX Runtime`` and its version."""
-        found = installed("onnxruntime", "onnxruntime-gpu")
-        return None if found is None else f"ONNX Runtime {found}"
+        result = installed("onnxruntime", "onnxruntime-gpu")
+        return None if result is None else f"ONNX Runtime {result}"
 
     def open(self, model: ModelFile, timeout_s: float) -> AbstractContextManager[WitnessSession]:
         """See Witness."""
@@ -164,8 +164,8 @@ class PyTorch(OnnxRuntime):
 
     def title(self) -> str | None:
         """``PyTorch`` and its version."""
-        found = installed("torch")
-        return None if found is None else f"PyTorch {found}"
+        result = installed("torch")
+        return None if result is None else f"PyTorch {result}"
 
     def open(self, model: ModelFile, timeout_s: float) -> AbstractContextManager[WitnessSession]:
         """See Witness; members that run code when they are loaded are refused."""
@@ -190,9 +190,9 @@ class Tflm(Witness):
 
     def title(self) -> str | None:
         """``TFLM`` and the month of the wheel: a development version has the date in its name."""
-        found = installed("tflite-micro")
-        date = re.search(r"dev(\d{4})(\d{2})", found or "")
-        return f"TFLM {date[1]}-{date[2]}" if date else None if found is None else f"TFLM {found}"
+        result = installed("tflite-micro")
+        date = re.search(r"dev(\d{4})(\d{2})", result or "")
+        return f"TFLM {date[1]}-{date[2]}" if date else None if result is None else f"TFLM {result}"
 
     def open(self, model: ModelFile, timeout_s: float) -> AbstractContextManager[WitnessSession]:
         """See Witness."""

@@ -67,15 +67,15 @@ class WitnessStatement:
         """
         if not self.outputs:
             return None
-        found = []
+        result = []
         for name, expected in self.outputs.items():
             own = got[name][: self.inferences]
             if own.shape != expected.shape:
-                found.append(_other_shape(name, expected.size))
+                result.append(_other_shape(name, expected.size))
                 continue
             one = compare_outputs({name: own}, {name: expected}, self.tolerances[name])
-            found.append(one.outputs[0])
-        return Comparison(outputs=tuple(found))
+            result.append(one.outputs[0])
+        return Comparison(outputs=tuple(result))
 
 
 def _other_shape(name: str, elements: int) -> OutputDifference:
@@ -234,10 +234,10 @@ def infer_as_device(
     Raises:
         WitnessUnableError: the witness failed, or its outputs are not those of the model.
     """
-    found = session.infer(model.inputs_for_file(inputs))
-    if len(found) != len(names) or len(names) != len(model.graph.outputs):
-        raise WitnessUnableError(f"it has {len(found)} outputs, the device {len(names)}")
-    return model.outputs_for_device(found)
+    result = session.infer(model.inputs_for_file(inputs))
+    if len(result) != len(names) or len(names) != len(model.graph.outputs):
+        raise WitnessUnableError(f"it has {len(result)} outputs, the device {len(names)}")
+    return model.outputs_for_device(result)
 
 
 def _columns(rows: Sequence[Sequence[Array | None]], names: Sequence[str]) -> dict[str, Array]:

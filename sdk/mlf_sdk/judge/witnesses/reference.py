@@ -79,14 +79,14 @@ class ReferenceSession:
 
     def _run(self, operator: Operator) -> None:
         given = [self.values.get(i) for i in operator.inputs]
-        found: list[Array] | None
+        arrays: list[Array] | None
         if not operator.has_meaning:
-            found = self._supply(operator, given) if self._supply is not None else None
-            self._supplied |= set() if found is None else {operator.number}
+            arrays = self._supply(operator, given) if self._supply is not None else None
+            self._supplied |= set() if arrays is None else {operator.number}
         else:
             known = [array for array in given if array is not None]
-            found = evaluate(self.graph, operator, known, self._states) if len(known) == len(given) else None
-        for number, array in zip(operator.outputs, found or (), strict=found is not None):
+            arrays = evaluate(self.graph, operator, known, self._states) if len(known) == len(given) else None
+        for number, array in zip(operator.outputs, arrays or (), strict=arrays is not None):
             self._keep(number, array)
 
     def _keep(self, number: int, array: Array) -> None:

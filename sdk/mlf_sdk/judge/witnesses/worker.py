@@ -33,13 +33,13 @@ _TYPES = {
 def _tflm(path: str, arena: str, outputs: str) -> Run:
     from tflite_micro.python.tflite_micro import runtime
 
-    found = runtime.Interpreter.from_file(path, arena_size=int(arena))
+    file = runtime.Interpreter.from_file(path, arena_size=int(arena))
 
     def run(inputs: list[Any]) -> list[Any]:
         for number, array in enumerate(inputs):
-            found.set_input(array, number)
-        found.invoke()
-        return [np.asarray(found.get_output(number)) for number in range(int(outputs))]
+            file.set_input(array, number)
+        file.invoke()
+        return [np.asarray(file.get_output(number)) for number in range(int(outputs))]
 
     return run
 
@@ -68,9 +68,9 @@ def _onnxruntime(path: str) -> Run:
     return run
 
 
-def _plain(found: object) -> np.ndarray[Any, Any]:
+def _plain(result: object) -> np.ndarray[Any, Any]:
     """An array; strings are of numpy's own type."""
-    array = np.asarray(found)
+    array = np.asarray(result)
     if array.dtype.kind != "O":
         return array
     if any(not isinstance(one, str) for one in array.reshape(-1)):
@@ -82,12 +82,12 @@ def _class_orders(path: str) -> dict[str, list[Any]]:
     """Classes of each output of a ZipMap, in the order of its scores; ONNX Runtime sorts them."""
     import onnx
 
-    found = {}
+    result = {}
     for node in onnx.load(path, load_external_data=False).graph.node:
         if node.op_type == "ZipMap":
             classes = next(iter(onnx.helper.get_attribute_value(a) for a in node.attribute))
-            found[node.output[0]] = [c.decode() if isinstance(c, bytes) else c for c in classes]
-    return found
+            result[node.output[0]] = [c.decode() if isinstance(c, bytes) else c for c in classes]
+    return result
 
 
 def _torch(path: str) -> Run:
@@ -97,9 +97,9 @@ def _torch(path: str) -> Run:
 
     def run(inputs: list[Any]) -> list[Any]:
         with torch.no_grad():
-            found = module(*[torch.from_numpy(array) for array in inputs])
-        found = found if isinstance(found, list | tuple) else [found]
-        return [one.detach().numpy() for one in found]
+            result = module(*[torch.from_numpy(array) for array in inputs])
+        result = result if isinstance(result, list | tuple) else [result]
+        return [one.detach().numpy() for one in result]
 
     return run
 
@@ -142,8 +142,8 @@ def main() -> None:
     while head := _read(8):
         frame = np.load(io.BytesIO(_read(int.from_bytes(head, "big"))), allow_pickle=False)
         try:
-            found = run([frame[str(number)] for number in range(len(frame.files))])
-            _answer(stream, {str(number): np.asarray(array) for number, array in enumerate(found)})
+            result = run([frame[str(number)] for number in range(len(frame.files))])
+            _answer(stream, {str(number): np.asarray(array) for number, array in enumerate(result)})
         except Exception as error:
             _answer(stream, _said(error))
 

@@ -120,17 +120,19 @@ def bench_mlperf(
             raise TargetError(
                 f"the device runs the benchmark {identity.benchmark}, not {wanted}", where=device.port
             )
-        found = _Bench(project, own, pipeline.progress, line, device, identity, files).run()
-    counted = _counted(request, found, pipeline)
+        result = _Bench(project, own, pipeline.progress, line, device, identity, files).run()
+    counted = _counted(request, result, pipeline)
     if counted is None:
-        return found
+        return result
     instructions = counted.total if counted.unit == "instructions" else None
-    return dataclasses.replace(found, cycles=counted.cycles, instructions=found.instructions or instructions)
+    return dataclasses.replace(
+        result, cycles=counted.cycles, instructions=result.instructions or instructions
+    )
 
 
-def _counted(request: Request, found: MlperfReport, pipeline: Pipeline) -> Profile | None:
+def _counted(request: Request, mlperf_report: MlperfReport, pipeline: Pipeline) -> Profile | None:
     """Count an inference, and estimate its cycles, by running the rpc application of the model once."""
-    if not found.emulated or found.mode != PERFORMANCE or stages.is_project(request):
+    if not mlperf_report.emulated or mlperf_report.mode != PERFORMANCE or stages.is_project(request):
         return None
     try:
         return profile_request(rpc_request(request), ProfileOptions(), pipeline)
@@ -178,8 +180,8 @@ def _files(project: TargetProject, own: MlperfOptions) -> list[InputFile]:
 
 
 def _input_bytes(project: TargetProject) -> int:
-    found = BENCHMARKS.get(project.lock.options.mlperf_id)
-    return found.input_bytes if found else sum(tensor.size_bytes for tensor in project.model.inputs)
+    benchmark = BENCHMARKS.get(project.lock.options.mlperf_id)
+    return benchmark.input_bytes if benchmark else sum(tensor.size_bytes for tensor in project.model.inputs)
 
 
 @contextmanager
@@ -265,10 +267,10 @@ class _Bench:
                 throughput=median_throughput(windows),
                 errors=tuple(objections(windows, host_s)),
             )
-        found = procedure.classify(self.line, self.files, benchmark, self.progress.count)
-        results = [[window.results for window in of_file] for of_file in found]
+        result = procedure.classify(self.line, self.files, benchmark, self.progress.count)
+        results = [[window.results for window in of_file] for of_file in result]
         top1, auc = score(results, [file.label for file in self.files])
-        flat = tuple(window for of_file in found for window in of_file)
+        flat = tuple(window for of_file in result for window in of_file)
         return dataclasses.replace(self._report(flat, inferences, warmups), top1_percent=top1, auc=auc)
 
     def _by_runner(self, inferences: int, warmups: int) -> MlperfReport:
@@ -289,14 +291,14 @@ class _Bench:
                 timeout_s=_PERFORMANCE_S if timed else _ACCURACY_S * (1 + len(self.files)),
             )
             self.progress.say("running the official runner")
-            found = run_official(job, watch=self.progress.log)
+            result = run_official(job, watch=self.progress.log)
             return dataclasses.replace(
-                self._report(found.windows, inferences, warmups),
-                throughput=found.throughput,
-                top1_percent=found.top1_percent,
-                auc=found.auc,
-                errors=found.objections,
-                session=_kept(found.session, self.own.save),
+                self._report(result.windows, inferences, warmups),
+                throughput=result.throughput,
+                top1_percent=result.top1_percent,
+                auc=result.auc,
+                errors=result.objections,
+                session=_kept(result.session, self.own.save),
             )
 
 

@@ -69,9 +69,9 @@ def main_of(folder: Path) -> Path:
     Raises:
         InputError: it is not there.
     """
-    for found in (folder / MAIN, folder / "benchmark" / "runner" / MAIN):
-        if found.is_file() and (found.parent / "device_manager.py").is_file():
-            return found.resolve()
+    for result in (folder / MAIN, folder / "benchmark" / "runner" / MAIN):
+        if result.is_file() and (result.parent / "device_manager.py").is_file():
+            return result.resolve()
     raise InputError(
         "the runner of MLPerf Tiny is not here",
         where=str(folder),
@@ -149,7 +149,7 @@ def _outcome(job: Job, done: ProcessResult) -> Outcome:
     folder = sessions[-1].parent
     rows: list[dict[str, Any]] = json.loads(sessions[-1].read_text(encoding="utf-8"))
     text = (folder / "results.txt").read_text(encoding="utf-8")
-    objections = [found.strip() for found in _OBJECTION.findall(f"{done.stdout}\n{done.stderr}\n{text}")]
+    objections = [result.strip() for result in _OBJECTION.findall(f"{done.stdout}\n{done.stderr}\n{text}")]
     throughput, top1 = _number(_MEDIAN, text), _number(_TOP1, text)
     lacks = throughput is None if job.mode == PERFORMANCE else top1 is None
     if lacks and not objections:
@@ -175,5 +175,5 @@ def _window(values: dict[str, Any]) -> Window:
 
 
 def _number(expression: re.Pattern[str], text: str) -> float | None:
-    found = expression.search(text)
-    return None if found is None else float(found[1])
+    match = expression.search(text)
+    return None if match is None else float(match[1])

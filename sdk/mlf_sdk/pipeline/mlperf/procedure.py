@@ -113,13 +113,13 @@ def classify(
     Raises:
         TargetError: the device does not answer as the protocol says, or in time.
     """
-    found: list[list[Window]] = []
+    result: list[list[Window]] = []
     with line.client() as client:
         for done, file in enumerate(files, 1):
             windows = []
             for data in file.segments(benchmark):
                 client.load(data)
                 windows.append(client.infer(1))
-            found.append(windows)
+            result.append(windows)
             count(done, len(files))
-    return found
+    return result

@@ -75,20 +75,20 @@ class MlperfReport:
     @property
     def notes(self) -> tuple[str, ...]:
         """Statements about what the figures are worth."""
-        found = []
+        result = []
         if self.emulated:
-            found.append(
+            result.append(
                 "The clock is an emulator's, which counts instructions: a figure from an emulator is no "
                 "MLPerf result."
             )
         if not self.official:
-            found.append(
+            result.append(
                 "Measured by mlf-sdk's own client of the same protocol, not by the official runner "
                 "(--runner DIR)."
             )
         if self.made_up:
-            found.append("The inputs are made up: only the times mean anything (--data DIR).")
-        return tuple(found)
+            result.append("The inputs are made up: only the times mean anything (--data DIR).")
+        return tuple(result)
 
 
 def median_throughput(windows: Sequence[Window]) -> float:
@@ -103,15 +103,15 @@ def objections(windows: Sequence[Window], host_s: float) -> list[str]:
         windows: of the loop.
         host_s: duration of the whole loop on the host's clock.
     """
-    found = []
+    result = []
     if len(windows) != WINDOWS:
-        found.append(f"{len(windows)} windows were measured, {WINDOWS} are required")
+        result.append(f"{len(windows)} windows were measured, {WINDOWS} are required")
     short = [window for window in windows if window.seconds <= LEAST_S]
     if short:
-        found.append(f"{len(short)} of {len(windows)} windows took no more than {LEAST_S:g} s")
+        result.append(f"{len(short)} of {len(windows)} windows took no more than {LEAST_S:g} s")
     if host_s < LEAST_S:
-        found.append(f"all windows together took less than {LEAST_S:g} s of the host's time")
-    return found
+        result.append(f"all windows together took less than {LEAST_S:g} s of the host's time")
+    return result
 
 
 def score(results: Sequence[Sequence[Sequence[float]]], labels: Sequence[int]) -> tuple[float, float]:
@@ -149,13 +149,13 @@ def score(results: Sequence[Sequence[Sequence[float]]], labels: Sequence[int]) -
 
 
 def _normalised(numbers: Sequence[float]) -> Array:
-    found = np.asarray(numbers, dtype=np.float64)
-    if len(found) == 1:
-        return found
-    total = float(found.sum())
+    result = np.asarray(numbers, dtype=np.float64)
+    if len(result) == 1:
+        return result
+    total = float(result.sum())
     if not total:
         raise InputError("the results of an input are all zero", where="--data")
-    return found / total
+    return result / total
 
 
 def _auc(values: Array, is_positive: Array) -> float:

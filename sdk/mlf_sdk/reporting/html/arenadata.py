@@ -43,11 +43,11 @@ def live_bytes(rects: Sequence[ArenaRect]) -> tuple[tuple[int, int], ...]:
     for rect in rects:
         begins.setdefault(rect.first, []).append(rect)
         begins.setdefault(rect.last + 1, [])
-    found, live = [], list[ArenaRect]()
+    result, live = [], list[ArenaRect]()
     for time in sorted(begins):
         live = [rect for rect in live if rect.last >= time] + begins[time]
-        found.append((time, _covered(live)))
-    return tuple(found)
+        result.append((time, _covered(live)))
+    return tuple(result)
 
 
 def _covered(rects: Sequence[ArenaRect]) -> int:

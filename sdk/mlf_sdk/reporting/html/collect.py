@@ -24,47 +24,47 @@ from mlf_sdk.reporting.terminal import (
 )
 
 
-def collect(found: Findings, made: datetime | None = None) -> Report:
+def collect(findings: Findings, made: datetime | None = None) -> Report:
     """Make the figures of a report.
 
     Args:
-        found: what was gathered.
+        findings: what was gathered.
         made: when; None: the page does not say.
     """
-    model, done = found.model, found.run
+    model, done = findings.model, findings.run
     labels = step_labels(model)
     return Report(
         model=model.name,
         date=f"{made:%Y-%m-%d}" if made else "",
-        board=found.board.name,
-        board_title=board_text(found.board),
-        ok=found.ok,
-        facts=_facts(found),
-        verdicts=_verdicts(found),
+        board=findings.board.name,
+        board_title=board_text(findings.board),
+        ok=findings.ok,
+        facts=_facts(findings),
+        verdicts=_verdicts(findings),
         lacking=done.missing if done else "",
         evidence=done.evidence if done else "",
-        proof=run_rows(done) if done else found.check.rows,
-        memories=found.memories,
-        stack=found.check.stack,
-        allocators=found.check.allocators,
+        proof=run_rows(done) if done else findings.check.rows,
+        memories=findings.memories,
+        stack=findings.check.stack,
+        allocators=findings.check.allocators,
         arena=arena_of(model, done.memory.arena_high_water_bytes if done else None),
         steps=tuple(_step(model, index, label) for index, label in enumerate(labels)),
         flow=flow_of(
             model, [_plain_label(step, label) for step, label in zip(model.steps, labels, strict=True)]
         ),
-        profile=found.profile,
-        no_profile=found.no_profile,
-        inference=_inference(done, found.profile) if done else None,
-        not_run=found.not_run,
-        code=found.code,
-        groups=tuple(group for group in found.check.groups if group.size_bytes),
-        sections=found.image.sections,
-        provenance=_provenance(found),
-        findings=None if found.examination is None else found.examination.findings,
-        layers=found.layers,
-        no_layers=found.no_layers,
-        kernels=found.kernels,
-        chip=found.chip,
+        profile=findings.profile,
+        no_profile=findings.no_profile,
+        inference=_inference(done, findings.profile) if done else None,
+        not_run=findings.not_run,
+        code=findings.code,
+        groups=tuple(group for group in findings.check.groups if group.size_bytes),
+        sections=findings.image.sections,
+        provenance=_provenance(findings),
+        findings=None if findings.examination is None else findings.examination.findings,
+        layers=findings.layers,
+        no_layers=findings.no_layers,
+        kernels=findings.kernels,
+        chip=findings.chip,
     )
 
 
@@ -96,38 +96,38 @@ def _step(model: LockModel, index: int, label: str) -> StepRow:
     )
 
 
-def _facts(found: Findings) -> tuple[Fact, ...]:
-    model = found.model
+def _facts(findings: Findings) -> tuple[Fact, ...]:
+    model = findings.model
     io = [
         Fact(label=what, text=f"'{t.name}'  {tensor_text(t)}, {size(t.size_bytes)}")
         for what, tensors in (("input", model.inputs), ("output", model.outputs))
         for t in tensors
     ]
-    others = [m.c_name for m in found.lock.models if m is not model]
+    others = [m.c_name for m in findings.lock.models if m is not model]
     facts = [
         Fact(label="model", text=f"{executor_text(model.executor)}, {counted(len(model.steps), 'step')}"),
         Fact(label="archive", text=f"{model.archive}: {model.format_text}, made by {model.compiler_text}"),
-        Fact(label="board", text=f"{found.board.name}: {board_text(found.board)}"),
+        Fact(label="board", text=f"{findings.board.name}: {board_text(findings.board)}"),
         *io,
         Fact(label="parameters", text=params_text(model.params_bytes)),
     ]
-    if found.run is not None and found.run.chip is not None:
-        facts.append(Fact(label="on a chip", text=chip_time_text(found.run.chip)))
-    facts += [Fact(label="compiler", text=text) for text in found.firmware.toolchain]
+    if findings.run is not None and findings.run.chip is not None:
+        facts.append(Fact(label="on a chip", text=chip_time_text(findings.run.chip)))
+    facts += [Fact(label="compiler", text=text) for text in findings.firmware.toolchain]
     if others:
         facts.append(Fact(label="others", text=f"also in the image: {', '.join(others)}"))
     return tuple(facts)
 
 
-def _verdicts(found: Findings) -> tuple[Verdict, ...]:
-    done = found.run
+def _verdicts(findings: Findings) -> tuple[Verdict, ...]:
+    done = findings.run
     image = Verdict(
         what="image",
-        ok=found.check.ok,
-        text="; ".join(check_faults(found.check)) or f"as planned{unproven_text(found.check)}",
+        ok=findings.check.ok,
+        text="; ".join(check_faults(findings.check)) or f"as planned{unproven_text(findings.check)}",
     )
     if done is None:
-        not_run = f"not run: {found.not_run}"
+        not_run = f"not run: {findings.not_run}"
         return (
             image,
             Verdict(what="memory", ok=None, text=not_run),
@@ -187,8 +187,8 @@ def _output_verdicts(done: RunReport) -> tuple[Verdict, ...]:
     return (Verdict(what="outputs", ok=None, text=text), *notes)
 
 
-def _provenance(found: Findings) -> tuple[Fact, ...]:
-    lock, model = found.lock, found.model
+def _provenance(findings: Findings) -> tuple[Fact, ...]:
+    lock, model = findings.lock, findings.model
     options = lock.options
     chosen = [
         f"application {options.app}",
@@ -203,8 +203,8 @@ def _provenance(found: Findings) -> tuple[Fact, ...]:
         Fact(label="sha256", text=model.archive_sha256),
         Fact(label="format", text=f"{model.format_text}, made by {model.compiler_text}"),
         Fact(label="SDK", text=f"mlf-sdk {lock.sdk_version}"),
-        Fact(label="build id", text=found.firmware.build_id or "the linker made none"),
-        *(Fact(label="compiler", text=text) for text in found.firmware.toolchain),
+        Fact(label="build id", text=findings.firmware.build_id or "the linker made none"),
+        *(Fact(label="compiler", text=text) for text in findings.firmware.toolchain),
         Fact(label="kernel flags", text=" ".join(options.kernel_flags)),
         Fact(label="options", text=", ".join(chosen)),
         Fact(label="platform", text=_platform(lock)),

@@ -60,12 +60,12 @@ def render_page(report: Report) -> bytes:
 
 def _takes(report: Report) -> list[list[str]]:
     """Names of the sources of each step's inputs."""
-    found: list[dict[str, None]] = [{} for _ in report.steps]
+    result: list[dict[str, None]] = [{} for _ in report.steps]
     for edge in report.flow.edges:
         source, step = report.flow.nodes[edge.source], report.flow.nodes[edge.target].step
         if step is not None:
-            found[step][f"'{source.name}'" if source.step is None else f"step {source.step}"] = None
-    return [list(names) for names in found]
+            result[step][f"'{source.name}'" if source.step is None else f"step {source.step}"] = None
+    return [list(names) for names in result]
 
 
 def _code_names(report: Report) -> dict[str, str]:
@@ -102,7 +102,7 @@ def _environment() -> jinja2.Environment:
         bar=lambda share, kind: Markup(bar(kind, share)),  # noqa: S704
         swatch=lambda kind: Markup(swatch(kind)),  # noqa: S704
         when=when_text,
-        histogram=lambda found: Markup(histogram_picture(found)),  # noqa: S704
+        histogram=lambda result: Markup(histogram_picture(result)),  # noqa: S704
         range_text=range_text,
         scale_text=scale_text,
         zero_text=zero_text,

@@ -28,12 +28,12 @@ def element(
         attributes: ``_`` stands for ``-``; a trailing ``_`` is dropped (``class_``).
     """
     names = {key.rstrip("_").replace("_", "-"): _value(value) for key, value in attributes.items()}
-    found = ET.SubElement(parent, tag, names)
+    result = ET.SubElement(parent, tag, names)
     if title:
-        ET.SubElement(found, "title").text = printable(title)
+        ET.SubElement(result, "title").text = printable(title)
     if text:
-        found.text = printable(text)
-    return found
+        result.text = printable(text)
+    return result
 
 
 def centred(

@@ -115,8 +115,8 @@ def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
             where=where,
             hint=f"Choose a board with DSP instructions ({_cpus_with_dsp()}), or export for this CPU.",
         )
-    found = _cmsis_headers(options.cmsis_nn)
-    missing = [h for h in headers if h.rpartition("/")[2] not in found]
+    result = _cmsis_headers(options.cmsis_nn)
+    missing = [h for h in headers if h.rpartition("/")[2] not in result]
     if missing:
         raise InputError(
             f"its code includes {', '.join(missing)}, which is neither in the archive nor in the runtime",

@@ -60,11 +60,11 @@ def find_chip(text: str) -> Chip:
     Raises:
         InputError: there is none, or there are several.
     """
-    found = chips_named(text)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(chip.name for chip in found)
+    result = chips_named(text)
+    if len(result) == 1:
+        return result[0]
+    if result:
+        names = ", ".join(chip.name for chip in result)
         raise InputError(f"'{text}' may be several chips", where="--chip", hint=f"Which one: {names}?")
     close = difflib.get_close_matches(text.lower(), load_chips(), n=3, cutoff=0.6)
     hint = f"Did you mean {' or '.join(close)}? " if close else ""

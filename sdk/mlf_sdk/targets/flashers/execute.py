@@ -172,15 +172,15 @@ def _program_arguments(row: RunnerRow, job: FlashJob, folder: Path, options: Map
 
 
 def _arguments(row: RunnerRow, values: Mapping[str, str], extra: Sequence[str]) -> list[str]:
-    found: list[str] = []
+    result: list[str] = []
     for arg in row.args:
         if arg == "{extra}":
-            found += extra
+            result += extra
         elif isinstance(arg, str):
-            found.append(_filled(arg, values, row))
+            result.append(_filled(arg, values, row))
         elif all(name in values for part in arg for name in PLACEHOLDER.findall(part)):
-            found += [_filled(part, values, row) for part in arg]
-    return found if "{extra}" in row.args else [*found, *extra]
+            result += [_filled(part, values, row) for part in arg]
+    return result if "{extra}" in row.args else [*result, *extra]
 
 
 def _filled(text: str, values: Mapping[str, str], row: RunnerRow) -> str:
@@ -191,7 +191,7 @@ def _filled(text: str, values: Mapping[str, str], row: RunnerRow) -> str:
             where=f"runner {row.name}",
             hint="Add it to [flasher.options] of the board row.",
         )
-    return PLACEHOLDER.sub(lambda found: values[found[1]], text)
+    return PLACEHOLDER.sub(lambda result: values[result[1]], text)
 
 
 def _write_image(kind: str, folder: Path, job: FlashJob, options: Mapping[str, str]) -> Path:

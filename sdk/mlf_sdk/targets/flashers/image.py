@@ -42,8 +42,8 @@ def load_segments(elf: Path) -> tuple[LoadedBytes, ...]:
         InputError: no ELF file, nothing to load, or parts that overlap.
     """
     image = read_image(elf)
-    found = [LoadedBytes(address=s.load_address, data=s.data) for s in image.segments if s.data]
-    segments = sorted(found, key=lambda s: s.address)
+    loaded_bytes = [LoadedBytes(address=s.load_address, data=s.data) for s in image.segments if s.data]
+    segments = sorted(loaded_bytes, key=lambda s: s.address)
     where = str(elf)
     if not segments:
         raise InputError("the image has nothing to load", where=where)

@@ -38,18 +38,18 @@ def find_volume(
         NoProbeError: there is none, or there are several.
     """
     places = [Path(given)] if given else mounted_folders(mounts)
-    found = [p for p in places if _is_volume(p, marker, board_id) and (given or label in ("", p.name))]
-    if len(found) == 1:
-        return found[0]
+    result = [p for p in places if _is_volume(p, marker, board_id) and (given or label in ("", p.name))]
+    if len(result) == 1:
+        return result[0]
     if given:
         raise NoProbeError(
             f"it holds no {marker}" + (f" of a board '{board_id}'" if board_id else ""),
             where=f"--port {given}",
             hint="Give the folder where the board's volume is mounted.",
         )
-    if found:
+    if result:
         raise NoProbeError(
-            "several boards are mounted: " + ", ".join(map(str, found)),
+            "several boards are mounted: " + ", ".join(map(str, result)),
             where=marker,
             hint="Say which with --port FOLDER.",
         )

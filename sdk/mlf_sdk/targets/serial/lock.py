@@ -62,10 +62,10 @@ def _address_keys(url: str) -> set[str]:
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or 0
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        result = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):  # opening it will name the fault
         return {f"tcp {host.lower()} {port}"}
-    return {f"tcp {_machine(family, address)} {port}" for family, _, _, _, address in found}
+    return {f"tcp {_machine(family, address)} {port}" for family, _, _, _, address in result}
 
 
 def _machine(family: int, address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]) -> str:
@@ -101,8 +101,8 @@ def _holder(name: bytes) -> str:
         asking.setblocking(False)
         try:
             asking.connect(name)
-            found = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            pid = _CREDENTIALS.unpack(found)[0]
+            result = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid = _CREDENTIALS.unpack(result)[0]
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
         except OSError:  # it has just ended
             return "another process"

@@ -41,13 +41,13 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_serial_ports() -> list[Port]:
     """Return the serial ports of this machine, by path."""
-    found = []
+    result = []
     for info in list_ports.comports():
         usb_id = f"{info.vid:04x}:{info.pid:04x}" if info.vid is not None and info.pid is not None else ""
         said = device_text(info.description if info.description not in (None, "n/a") else "")
         number = device_text(info.serial_number or "")
-        found.append(Port(device=info.device, usb_id=usb_id, serial_number=number, description=said))
-    return sorted(found, key=lambda port: port.device)
+        result.append(Port(device=info.device, usb_id=usb_id, serial_number=number, description=said))
+    return sorted(result, key=lambda port: port.device)
 
 
 def ports_of(board: Board, ports: Iterable[Port]) -> list[Port]:
@@ -79,8 +79,8 @@ def find_port(
         )
     ports = list(seen())
     wanted = ", ".join(board.flasher.usb_ids)
-    found = [p for p in ports_of(board, ports) if p.serial_number.lower().endswith(serial_number.lower())]
-    return _only(found, ports, f"USB id {wanted}", serial_number, where)
+    result = [p for p in ports_of(board, ports) if p.serial_number.lower().endswith(serial_number.lower())]
+    return _only(result, ports, f"USB id {wanted}", serial_number, where)
 
 
 def resolve_port(
@@ -110,22 +110,22 @@ def resolve_port(
         raise InputError("this is no USB id", where=f"--port {spec}", hint="Write it as usb:0d28:0204.")
     usb_id, number = f"{parts[0]:0>4}:{parts[1]:0>4}", "".join(parts[2:])
     ports = list(seen())
-    found = [p for p in ports if p.usb_id == usb_id and p.serial_number.lower().endswith(number)]
-    return _only(found, ports, f"USB id {usb_id}", number, f"--port {spec}").device
+    result = [p for p in ports if p.usb_id == usb_id and p.serial_number.lower().endswith(number)]
+    return _only(result, ports, f"USB id {usb_id}", number, f"--port {spec}").device
 
 
-def _only(found: list[Port], seen: list[Port], wanted: str, number: str, where: str) -> Port:
-    if len(found) == 1:
-        return found[0]
+def _only(ports: list[Port], seen: list[Port], wanted: str, number: str, where: str) -> Port:
+    if len(ports) == 1:
+        return ports[0]
     which = f"{wanted} and serial number {number}" if number else wanted
-    if not found:
+    if not ports:
         others = "\n".join(port.label for port in seen)
         raise PortMissingError(
             f"no port has {which}",
             where=where,
             hint=f"Is the board plugged in? There are:\n{others}" if others else "There is no port at all.",
         )
-    listed = "\n".join(port.label for port in found)
+    listed = "\n".join(port.label for port in ports)
     raise PortMissingError(
-        f"{len(found)} ports have {which}", where=where, hint=f"Choose one with --port:\n{listed}"
+        f"{len(ports)} ports have {which}", where=where, hint=f"Choose one with --port:\n{listed}"
     )

@@ -215,13 +215,13 @@ class _Job(msgspec.Struct, frozen=True, kw_only=True):
 
     def cache_changes(self) -> list[str]:
         """Return the arguments for CMake that make the folder's cache what is wanted."""
-        cache, found = self.build.cache(), list(self.setup.cmake_args)
+        cache, result = self.build.cache(), list(self.setup.cmake_args)
         kept = {name for dropped in self.setup.dropped for name in (dropped, _KCONFIG_VALUE + dropped)}
-        found += [f"-U{name}" for name in sorted(kept & {*cache})]
+        result += [f"-U{name}" for name in sorted(kept & {*cache})]
         modules = [str(path.resolve()) for path in self.setup.modules]
         if not {*modules} <= {*";".join(cache.get(name, "") for name in _MODULE_LISTS).split(";")}:
-            found.append(f"-D{self.extra_modules}={';'.join(modules)}")
-        return [arg for arg in found if not _is_set(arg, cache)]
+            result.append(f"-D{self.extra_modules}={';'.join(modules)}")
+        return [arg for arg in result if not _is_set(arg, cache)]
 
 
 def find_module(name: str, tree: Path, setup: ZephyrSetup) -> Path | None:
@@ -278,12 +278,12 @@ def build_environment(
         compiler = which(isa.tools.c)
         if compiler is None:
             return environment
-        found = {"GNUARMEMB_TOOLCHAIN_PATH": str(Path(compiler).parent.parent)}
-        return environment | {"ZEPHYR_TOOLCHAIN_VARIANT": "gnuarmemb", **found}
+        result = {"GNUARMEMB_TOOLCHAIN_PATH": str(Path(compiler).parent.parent)}
+        return environment | {"ZEPHYR_TOOLCHAIN_VARIANT": "gnuarmemb", **result}
     for name in _OTHER_GCC.get(arch, ()):
         if (compiler := which(f"{name}-gcc")) is not None:
-            found = {"CROSS_COMPILE": compiler.removesuffix("gcc")}
-            return environment | {"ZEPHYR_TOOLCHAIN_VARIANT": "cross-compile", **found}
+            result = {"CROSS_COMPILE": compiler.removesuffix("gcc")}
+            return environment | {"ZEPHYR_TOOLCHAIN_VARIANT": "cross-compile", **result}
     packages = f", or apt install gcc-{_OTHER_GCC[arch][0]}" if arch in _OTHER_GCC else ""
     raise ToolError(
         f"there is no compiler for the architecture of the board, {arch}",

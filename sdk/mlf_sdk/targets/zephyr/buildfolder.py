@@ -69,8 +69,8 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def variable_of(arg: str) -> str:
     """Name the variable that an argument of CMake, ``-DNAME[:TYPE]=VALUE`` or ``-UNAME``, is about."""
-    found = _DEFINE.match(arg)
-    return found[1] if found else arg
+    match = _DEFINE.match(arg)
+    return match[1] if match else arg
 
 
 def recall_options(folder: Path) -> BuildOptions:
@@ -186,10 +186,10 @@ def find_build(folder: Path, given: Path | None, here: Path, board: str) -> Buil
     own = BuildFolder(path=folder / BUILD)
     if not own.path.is_dir():
         for path in _defaults_of_west(folder, here, board):
-            found = BuildFolder(path=path)
-            sources = {found.cache().get(name) for name in ("APPLICATION_SOURCE_DIR", "APP_DIR")}
-            if str(folder) in sources | {found.cache().get("CMAKE_HOME_DIRECTORY")}:
-                return found
+            result = BuildFolder(path=path)
+            sources = {result.cache().get(name) for name in ("APPLICATION_SOURCE_DIR", "APP_DIR")}
+            if str(folder) in sources | {result.cache().get("CMAKE_HOME_DIRECTORY")}:
+                return result
     return own
 
 

@@ -99,24 +99,24 @@ def _trees(setup: ZephyrSetup) -> tuple[FoundTree, ...]:
         places.append((f"west workspace {topdir}", tree_of(topdir)))
     if (setup.home / HOME_TREE).is_dir():
         places.append((f"~/{HOME_TREE}", setup.home / HOME_TREE))
-    found = []
+    result = []
     for source, path in places:
         if path is None:
             continue
         try:
             tree = find_tree(path, {}, setup.home)
         except MlfError as error:
-            found.append(FoundTree(source=source, path=path, fault=error.what))
+            result.append(FoundTree(source=source, path=path, fault=error.what))
         else:
-            found.append(FoundTree(source=source, path=tree.base, version=str(tree.version)))
-    return tuple(found)
+            result.append(FoundTree(source=source, path=tree.base, version=str(tree.version)))
+    return tuple(result)
 
 
 def _modules(setup: ZephyrSetup, topdir: Path | None) -> tuple[Path, ...]:
-    found = [*setup.modules, *map(Path, setup.named_modules())]
+    result = [*setup.modules, *map(Path, setup.named_modules())]
     if topdir is not None:
-        found += _modules_below(topdir, _DEPTH)
-    return tuple(dict.fromkeys(found))
+        result += _modules_below(topdir, _DEPTH)
+    return tuple(dict.fromkeys(result))
 
 
 def _modules_below(folder: Path, depth: int) -> Iterator[Path]:
@@ -134,22 +134,22 @@ def _modules_below(folder: Path, depth: int) -> Iterator[Path]:
 
 def _toolchains(setup: ZephyrSetup, which: Which) -> tuple[FoundToolchain, ...]:
     environ, home = setup.environ, setup.home
-    found = []
+    result = []
     named = environ.get("ZEPHYR_SDK_INSTALL_DIR", "")
     sdks = [*([Path(named)] if named else []), *installed_sdks(home)]
     for path in dict.fromkeys(sdks):
         version = file_text(path / "sdk_version").strip()
-        found.append(FoundToolchain(variant="zephyr", path=path, version=version))
+        result.append(FoundToolchain(variant="zephyr", path=path, version=version))
     gnuarmemb = environ.get("GNUARMEMB_TOOLCHAIN_PATH", "")
     if gnuarmemb:
-        found.append(FoundToolchain(variant="gnuarmemb", path=Path(gnuarmemb)))
+        result.append(FoundToolchain(variant="gnuarmemb", path=Path(gnuarmemb)))
     compiler = which(fallback_isa().tools.c)
     if compiler is not None and Path(compiler).parent.parent != Path(gnuarmemb or "-"):
-        found.append(FoundToolchain(variant="gnuarmemb", path=Path(compiler).parent.parent))
+        result.append(FoundToolchain(variant="gnuarmemb", path=Path(compiler).parent.parent))
     native = which("cc")
     if native is not None:
-        found.append(FoundToolchain(variant="host", path=Path(native)))
-    return tuple(found)
+        result.append(FoundToolchain(variant="host", path=Path(native)))
+    return tuple(result)
 
 
 def _sentence(setup: ZephyrSetup, tree: ZephyrTree, topdir: Path | None, which: Which) -> str:
@@ -164,7 +164,7 @@ def _sentence(setup: ZephyrSetup, tree: ZephyrTree, topdir: Path | None, which: 
 def module_name(folder: Path) -> str:
     """Return the name in a module's ``module.yml``, else that of its folder."""
     for name in ("module.yml", "module.yaml"):
-        found = _NAME.search(file_text(folder / "zephyr" / name))
-        if found:
-            return found[1]
+        match = _NAME.search(file_text(folder / "zephyr" / name))
+        if match:
+            return match[1]
     return folder.name

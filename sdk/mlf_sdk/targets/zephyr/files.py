@@ -159,9 +159,9 @@ def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) ->
 def map_regions(path: Path) -> tuple[tuple[str, int, int], ...]:
     """The memories (name, origin, size in bytes) in the linker's map of an image; none without a map."""
     head = file_text(path).partition("Memory Configuration")[2].partition("Linker script and memory map")[0]
-    found = ((name, int(origin, 16), int(size, 16)) for name, origin, size in _REGION.findall(head))
+    result = ((name, int(origin, 16), int(size, 16)) for name, origin, size in _REGION.findall(head))
     memories: dict[tuple[int, int], str] = {}  # a memory may be named again, by its node of the devicetree
-    for name, origin, size in found:
+    for name, origin, size in result:
         if name not in _NO_MEMORY and size:
             memories.setdefault((origin, size), name)
     return tuple((name, *place) for place, name in memories.items())

@@ -90,7 +90,7 @@ def read_runners(build: Path) -> BuildRunners:
         names=tuple(names),
         default=top.get("flash-runner", ""),
         config=config,
-        args={name: tuple(found) for name, found in args.items()},
+        args={name: tuple(result) for name, result in args.items()},
     )
 
 
@@ -106,8 +106,8 @@ def signed_images(build: Path) -> tuple[Path, ...]:
     Raises:
         InputError: it was built again after it was signed.
     """
-    found = tuple(path for name in SIGNED if (path := build / "zephyr" / name).is_file())
-    for path in found:
+    paths = tuple(path for name in SIGNED if (path := build / "zephyr" / name).is_file())
+    for path in paths:
         unsigned = path.with_name(path.name.replace(".signed", ""))
         if unsigned.is_file() and unsigned.stat().st_mtime_ns > path.stat().st_mtime_ns:
             raise InputError(
@@ -115,4 +115,4 @@ def signed_images(build: Path) -> tuple[Path, ...]:
                 where=str(path),
                 hint="Sign it again: --sign KEY, with build or flash.",
             )
-    return found
+    return paths

@@ -65,8 +65,8 @@ class ZephyrTarget(BoardTarget):
 
     def files(self, options: ProjectOptions, *, store_bytes: int = 0) -> PlatformFiles:
         """See Target."""
-        found = zephyr_files(self.board, options, self.naming)
-        return dataclasses.replace(found, files={**found.files, **self.own_files()})
+        result = zephyr_files(self.board, options, self.naming)
+        return dataclasses.replace(result, files={**result.files, **self.own_files()})
 
     def lock_zephyr(self) -> LockZephyr | None:
         """See Target."""

@@ -77,8 +77,8 @@ def find_tree(
         base, where = given, "--zephyr-base"
     elif environ.get("ZEPHYR_BASE"):
         base, where = Path(environ["ZEPHYR_BASE"]), "ZEPHYR_BASE"
-    elif (topdir := west_topdir(here) if here else None) and (found := tree_of(topdir)):
-        base, where = found, f"west workspace {topdir}"
+    elif (topdir := west_topdir(here) if here else None) and (tree := tree_of(topdir)):
+        base, where = tree, f"west workspace {topdir}"
     else:
         base, where = home / HOME_TREE, ""
         if not base.is_dir():
@@ -151,7 +151,7 @@ def board_in(tree: ZephyrTree, name: str) -> str:
 def _renamed(boards: Path, name: str) -> str:
     """Match a board renamed between versions: ``mps3/an547`` became ``mps3/corstone300/an547``."""
     parts = name.split("/")
-    known = {found for path in boards.glob(f"*/{parts[0]}/*.yaml") if (found := _identifier(path))}
+    known = {result for path in boards.glob(f"*/{parts[0]}/*.yaml") if (result := _identifier(path))}
     alike = []
     for other in known:
         theirs = other.split("/")
@@ -178,23 +178,23 @@ def board_arch(tree: ZephyrTree, board: str) -> str:
     """
     name = board.partition("/")[0]
     files = (tree.base / "boards").glob(f"*/*/{name}*.yaml")
-    found = [file_text(path) for path in sorted(files)]
-    named = [text for text in found if (said := _IDENTIFIER.search(text)) and said[1] == board]
-    archs = {said[1] for text in named or found if (said := _ARCH.search(text))}
+    result = [file_text(path) for path in sorted(files)]
+    named = [text for text in result if (said := _IDENTIFIER.search(text)) and said[1] == board]
+    archs = {said[1] for text in named or result if (said := _ARCH.search(text))}
     return archs.pop() if len(archs) == 1 else ""
 
 
 def _identifier(path: Path) -> str:
-    found = _IDENTIFIER.search(file_text(path))
-    return found[1] if found else ""
+    match = _IDENTIFIER.search(file_text(path))
+    return match[1] if match else ""
 
 
 def _with_qualifiers(boards: Path, name: str) -> str:
     """Match a former name: the file of a board or variant still bears it."""
     if any(boards.glob(f"*/{name}/board.yml")) or any(boards.glob(f"*/*/{name}/board.yml")):
         return name
-    found = (_identifier(path) for path in sorted(boards.glob(f"*/*/{name}.yaml")))
-    return next(filter(None, found), name)
+    identifiers = (_identifier(path) for path in sorted(boards.glob(f"*/*/{name}.yaml")))
+    return next(filter(None, identifiers), name)
 
 
 def _without_qualifiers(boards: Path, name: str, plain: str) -> str:

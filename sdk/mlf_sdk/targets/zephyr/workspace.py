@@ -43,6 +43,6 @@ def workspace_of(tree: Path, places: Iterable[Path]) -> Path | None:
         tree: the tree that is used.
         places: folders to look from, the most wanted first: the current one, the project's.
     """
-    found = [topdir for place in (*places, tree) if (topdir := west_topdir(place)) is not None]
-    own = (t for t in found if (base := tree_of(t)) is not None and base.resolve() == tree.resolve())
-    return next(own, found[0] if found else None)
+    result = [topdir for place in (*places, tree) if (topdir := west_topdir(place)) is not None]
+    own = (t for t in result if (base := tree_of(t)) is not None and base.resolve() == tree.resolve())
+    return next(own, result[0] if result else None)

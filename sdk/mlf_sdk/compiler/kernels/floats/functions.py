@@ -209,14 +209,14 @@ def text_of(call: Call, names: Sequence[str], *, real: bool) -> str:
     """C expression of a call whose arguments are variables."""
     row = FUNCTIONS[call.function]
     text = (row.real if real else row.whole).format(*map(number if real else _whole, call.parameters))
-    return _OPERAND.sub(lambda found: names["abc".index(found[0])], text)
+    return _OPERAND.sub(lambda result: names["abc".index(result[0])], text)
 
 
 def helpers_of(text: str) -> dict[str, str]:
     """Static functions that a C text calls, each behind those that it needs."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name in _TEXTS:
         if f"{name}(" in text:
             for need in (*_NEEDS.get(name, ()), name):
-                found[need] = _TEXTS[need]
-    return found
+                result[need] = _TEXTS[need]
+    return result

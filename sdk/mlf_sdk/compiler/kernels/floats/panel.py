@@ -137,13 +137,13 @@ def _assembly(panels: Panels, width: int) -> list[str]:
         lines += [f"vmov.f32 s{width + i}, s{i}" for i in range(width)]
 
     def step(count: int) -> list[str]:
-        found = [f"vldmia %[{row}]!, {registers(at, count)}" for row, at in rows]
+        result = [f"vldmia %[{row}]!, {registers(at, count)}" for row, at in rows]
         for k in range(count):
-            found.append(f"vldmia %[w]!, {registers(first, width)}")
+            result.append(f"vldmia %[w]!, {registers(first, width)}")
             for i in range(width):
                 for number, (_, at) in enumerate(rows):
-                    found.append(f"vfma.f32 s{number * width + i}, s{first + i}, s{at + k}")
-        return found
+                    result.append(f"vfma.f32 s{number * width + i}, s{first + i}, s{at + k}")
+        return result
 
     if panels.lines > 1:
         lines += [f"movw %[l], #{panels.lines}", "1:"]

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names say what they hold: words that say nothing, or that have a term of the field, name nothing in the package."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "sdk" / "mlf_sdk"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+INSTEAD = {
+    "found": "what it holds, or result",
+    "told": "stated, reported",
+    "behind": "after, following, downstream",
+    "whatever": "Any, or a type",
+    "haste": "speed",
+    "crown": "best",
+    "namesake": "same name",
+    "namesakes": "same names",
+    "strikes": "failures",
+}
+
+# Modules with such names still; a module that has none any more is taken out.
+OPEN = {
+    "analysis/elf/image.py",
+    "analysis/machine/callgraph.py",
+    "analysis/machine/registry.py",
+    "analysis/machine/values.py",
+    "analysis/riscv/code.py",
+    "analysis/riscv/frames.py",
+    "analysis/thumb/code.py",
+    "cli/main.py",
+    "codegen/dynamic.py",
+    "codegen/make_lock.py",
+    "compiler/apart.py",
+    "compiler/kernels/dense_packed_2x16.py",
+    "compiler/microkernels/plain.py",
+    "compiler/microkernels/spill.py",
+    "compiler/rows/kernel.py",
+    "compiler/rows/memory.py",
+    "compiler/rows/tiles.py",
+    "compiler/schedule.py",
+    "judge/chiptime.py",
+    "judge/estimate.py",
+    "pipeline/chips.py",
+    "pipeline/request.py",
+    "pipeline/sbom.py",
+    "targets/baremetal.py",
+    "targets/boards/check.py",
+    "targets/boards/isa.py",
+    "targets/boards/load.py",
+    "targets/host.py",
+    "targets/registry.py",
+    "tools/programs.py",
+}
+
+
+def named(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of each variable, parameter, function and class that code gives a name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.alias) and node.asname:
+            yield node.lineno, node.asname
+
+
+def attributes(tree: ast.AST) -> set[tuple[int, str]]:
+    """Line and name of each field of a class: others read them, in files as well."""
+    return {
+        (one.lineno, one.target.id)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for one in node.body
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+    }
+
+
+def unclear(source: str) -> list[str]:
+    tree = ast.parse(source)
+    kept = attributes(tree)
+    return [
+        f"line {line}: {name}: {INSTEAD[word]}"
+        for line, name in sorted({*named(tree)} - kept)
+        for word in name.lower().split("_")
+        if word in INSTEAD
+    ]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_names_say_what_they_hold(path: Path) -> None:
+    assert bool(unclear(path.read_text())) == (path.relative_to(PACKAGE).as_posix() in OPEN)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "found = 1",
+        "for found in x: pass",
+        "def f(found): pass",
+        "def load_behind_load(): pass",
+        "class Whatever: pass",
+        "with x as told: pass",
+        "(found := 1)",
+        "import x as found",
+    ],
+)
+def test_the_check_finds_each_kind_of_name(source: str) -> None:
+    assert len(unclear(source)) == 1
+
+
+def test_fields_and_strings_are_left_alone() -> None:
+    assert not unclear("class A:\n    found: int = 0\nx = 'found'  # found\ny = z.found")
