@@ -42,8 +42,46 @@ static void init_memory(void) {
   }
 }
 
+#ifdef MLF_INIT_WRITES
+#define MLF_INIT_READS 1000000u /* of a bit that does not come */
+
+/* One write of the board's row; `failed` counts those whose bits did not come. */
+static uint32_t init_register(uintptr_t address, uint32_t mask, uint32_t value, uintptr_t where, uint32_t wait_mask,
+                              uint32_t wait_value) {
+  volatile uint32_t *const written = (volatile uint32_t *)address;
+  volatile const uint32_t *const read = (volatile const uint32_t *)where;
+  uint32_t left = MLF_INIT_READS;
+
+  *written = mask != 0u ? (*written & ~mask) | value : value;
+  while ((*read & wait_mask) != wait_value) {
+    if (--left == 0u) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* Clocks and pins, as the board's row has them. The console may not work by what failed: the number is kept where a
+ * debugger finds it. */
+uint32_t mlf_init_failed; /* number of the first write whose bits did not come, from 1 on; 0: all did */
+
+static void init_board(void) {
+  uint32_t number = 0;
+#define MLF_INIT_WRITE(address, mask, value, where, wait_mask, wait_value)                                \
+  ++number;                                                                                               \
+  if (init_register(address, mask, value, where, wait_mask, wait_value) != 0u && mlf_init_failed == 0u) { \
+    mlf_init_failed = number;                                                                             \
+  }
+  MLF_INIT_WRITES(MLF_INIT_WRITE)
+#undef MLF_INIT_WRITE
+}
+#endif
+
 void mlf_start_main(void) {
   init_memory();
+#ifdef MLF_INIT_WRITES
+  init_board();
+#endif
   boots = boots + 1u != 0u ? boots + 1u : 1u; /* before the data cache is on: it must reach the RAM */
 #if MLF_CACHES
   mlf_cpu_enable_caches();

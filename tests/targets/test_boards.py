@@ -89,9 +89,8 @@ class TestOwnRows:
         machine = load_machines()[row.isa, row.qemu.machine]
         broken = msgspec.structs.replace(row, counter=msgspec.structs.replace(row.counter, hz=1_000))
         assert row_faults(row, machine) == []
-        assert row_faults(broken, machine) == [
-            f"counter.hz: the counter of QEMU's {row.qemu.machine} counts at {machine.counter_hz}"
-        ]
+        fault = f"counter.hz: the counter of QEMU's {row.qemu.machine} counts at {machine.counter_hz}"
+        assert row_faults(broken, machine) == ([] if machine.counter_fixed else [fault])
 
     def test_each_machine_has_its_file(self):
         assert len(load_machines()) == len([*(data_dir("qemu") / "machines").glob("*.toml")])
@@ -125,7 +124,7 @@ class TestFind:
         [
             ("mps2-an368", "Did you mean mps2-an386"),
             ("MICROBIT", "Did you mean microbit?"),
-            ("", "Known: host, microbit"),
+            ("", "Known: bluepill, host"),
         ],
     )
     def test_a_wrong_name(self, name, hint):
@@ -158,8 +157,8 @@ class TestFind:
         assert load_board(write(tmp_path, ON_QEMU)).qemu is not None
 
     def test_one_for_a_machine_that_is_not_known(self, tmp_path):
-        text = ROW + QEMU.replace("mps2-an386", "netduinoplus2")
-        assert load_board(write(tmp_path, text)).qemu.machine == "netduinoplus2"
+        text = ROW + QEMU.replace("mps2-an386", "netduino2")
+        assert load_board(write(tmp_path, text)).qemu.machine == "netduino2"
 
 
 BROKEN = {

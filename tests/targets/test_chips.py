@@ -101,7 +101,7 @@ def test_a_cortex_m33_is_not_taken_to_have_what_nothing_states() -> None:
             ("It is a chip (stm32f411xe)", "mlf-sdk chips", "--board nucleo_f411re", "--board-file"),
         ),
         ("nucleo_f411re", ("Zephyr has this board", "--platform zephyr --board nucleo_f411re")),
-        ("zork", ("Known: host", "--board-file", "--platform zephyr", "mlf-sdk chips")),
+        ("zork", ("host, lm3s6965evb", "--board-file", "--platform zephyr", "mlf-sdk chips")),
         ("microbitt", ("Did you mean microbit?",)),
     ],
 )

@@ -17,8 +17,8 @@ from mlf_sdk.pipeline.options import DebugOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.targets.boards.isa import cross_isa
 from mlf_sdk.targets.debugserver import (
-    GDBS,
     find_program,
     free_port,
     gdb_script,
@@ -87,7 +87,7 @@ def open_debugger(
         )
     on = _server_of(own.on, project)
     stop = stop_commands(own.stop, project.model, {s.name for s in read_image(elf).symbols})
-    gdb = "" if own.server_only else find_program(GDBS, _INSTALL)
+    gdb = "" if own.server_only else find_program(cross_isa(project.target.board).tools.debuggers, _INSTALL)
     port = own.gdb_port or free_port()
     with tempfile.TemporaryDirectory(prefix="mlf-debug-") as name:
         if on == "qemu":

@@ -11,7 +11,7 @@ from typing import Any
 from mlf_sdk.codegen.export import check_is_c, render_export
 from mlf_sdk.codegen.exportformat import ExportFormat, export_format
 from mlf_sdk.codegen.writer import write_project
-from mlf_sdk.compiler.cores import core_of
+from mlf_sdk.compiler.cores import core_of, cores
 from mlf_sdk.pipeline.arguments import Source, Sources, make_request, own_options
 from mlf_sdk.pipeline.exportoptions import ExportOptions
 from mlf_sdk.pipeline.loading import compiled_sources
@@ -116,4 +116,5 @@ def _for_chip(request: Request) -> Request:
     chip = find_chip(request.chip)
     if request.core is not None or not compiled_sources(request):
         return request
-    return request.replace(core=core_of(chip.cpu, dsp=chip.core.startswith("cortex-m")).name)
+    known = chip.core in cores()  # others get the generic kernels
+    return request.replace(core=core_of(chip.cpu, dsp=known).name)

@@ -62,14 +62,13 @@ def boards_parts(boards: Sequence[Board]) -> Parts:
         sizes = ("-", "-")
         if board.platform != "host":
             sizes = (capacity(board.flash.size_bytes), capacity(board.ram.size_bytes))
-        runs = "here" if board.platform == "host" else "QEMU" if board.qemu else "-"
-        rows.append((board.name, *sizes, runs, board.title))
+        rows.append((board.name, *sizes, board.proven_on, board.title))
     return [
-        table(("=board", ">flash", ">RAM", "=runs in", "description"), rows),
+        table(("=board", ">flash", ">RAM", "=images ran", "description"), rows),
         line(
             "zephyr",
-            "also every board of a Zephyr tree, by the name that west uses (west boards): "
-            "--platform zephyr --board mps2/an385, or mps2_an385 before Zephyr 3.7",
+            "also every board of a Zephyr tree, by the name that west uses (west boards), such as "
+            "nucleo_f411re; a board of the table on Zephyr: --platform zephyr",
         ),
     ]
 

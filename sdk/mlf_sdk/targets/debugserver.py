@@ -17,7 +17,6 @@ from mlf_sdk.targets.flashers.row import PLACEHOLDER, RunnerRow
 from mlf_sdk.tools.process import RunningProcess
 
 Which = Callable[[str], str | None]
-GDBS = ("gdb-multiarch", "arm-none-eabi-gdb", "riscv64-unknown-elf-gdb", "riscv-none-elf-gdb")
 _LAYER = re.compile(r"layer:(\d{1,5})")
 _PLACE = re.compile(r"[A-Za-z_*][\w:./+-]{0,200}")
 _POLL_S = 0.05

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import imported
 from mlf_sdk.targets.boards import DEFAULT_BOARD
-from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board
+from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board, load_boards
 from mlf_sdk.targets.target import ZEPHYR, BoardTarget, Target, TargetChoice
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def resolve_target(choice: TargetChoice) -> Target:
         return _registered(scheme).resolve(rest, choice)
     if colon:
         name, choice = rest, dataclasses.replace(choice, board=rest, platform=ZEPHYR)
+    if choice.platform is None and file is None and _is_zephyrs_alone(name, choice):
+        choice = dataclasses.replace(choice, board=name, platform=ZEPHYR)
     if choice.platform == ZEPHYR:
         target = _platform(ZEPHYR).of_board(name, file, choice)
     else:
@@ -88,17 +90,40 @@ def _board_row(name: str, file: Path | None, choice: TargetChoice) -> Board:
     """Return the row of a board.
 
     Raises:
-        InputError: there is none; where Zephyr has a board of that name, the hint says so.
+        InputError: there is none; of a board that Zephyr knows, the hint says how to get its tree.
     """
     try:
         return find_board(name, file)
     except InputError as error:
-        from mlf_sdk.targets.zephyr.files import zephyr_has
-        from mlf_sdk.targets.zephyr.target import setup_of
-
-        if zephyr_has(name, setup_of(choice)):
-            error.hint = f"Zephyr has a board of this name: add --platform zephyr, or give zephyr:{name}."
+        if _zephyr_chips(name):
+            error.what = f"'{name}' is a board of Zephyr, and there is no Zephyr tree on this machine"
+            error.hint = _NO_TREE
         raise
+
+
+_NO_TREE = (
+    "Get one: west init ~/zephyrproject && cd ~/zephyrproject && west update (docs/howto-zephyr.md).\n"
+    "On bare metal: one of mlf-sdk boards, or --board-file FILE with a row of your own."
+)
+
+
+def _is_zephyrs_alone(name: str, choice: TargetChoice) -> bool:
+    """Return True where no row has the name, and the Zephyr tree of this machine has a board of it."""
+    if name in load_boards():
+        return False
+    from mlf_sdk.targets.zephyr.files import zephyr_has
+    from mlf_sdk.targets.zephyr.target import setup_of
+
+    return zephyr_has(name, setup_of(choice))
+
+
+def _zephyr_chips(name: str) -> bool:
+    """Return True where a chip's row names a board of Zephyr so."""
+    from mlf_sdk.targets.chips.load import load_chips
+
+    wanted = name.lower().partition("/")[0]
+    boards = (board for chip in load_chips().values() for board in chip.zephyr_boards)
+    return any(wanted == board.partition("/")[0] for board in boards)
 
 
 def project_target(folder: Path, lock: Lock, choice: TargetChoice) -> Target:

@@ -40,6 +40,7 @@ class IsaTools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cxx: str
     objcopy: str
     emulator: str
+    debuggers: tuple[str, ...]
 
 
 class IsaInterrupts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -63,6 +63,7 @@ def _baremetal_faults(row: Board) -> Iterator[str]:
     elif row.counter.hz > row.clock_hz:
         yield "counter.hz: it is above clock_hz"
     yield from _uart_faults(row)
+    yield from _init_faults(row)
     if isa is not None:
         yield from _isa_faults(row, isa)
     if kinds == {"flash", "ram"}:
@@ -139,7 +140,7 @@ def _uart_faults(row: Board) -> Iterator[str]:
     if uart.max_baud is not None and uart.max_baud < uart.baud:
         yield "uart.max_baud: it is below baud"
     divided = (uart.clock_hz or row.clock_hz) // _UART_OVERSAMPLING
-    most = {"16550": divided, "cmsdk": divided, "nrf51": _NRF51_MOST_BAUD}.get(uart.driver)
+    most = _NRF51_MOST_BAUD if uart.driver == "nrf51" else None if uart.driver == "own" else divided
     for field, baud in (("baud", uart.baud), ("max_baud", uart.max_baud)):
         if most is not None and baud is not None and baud > most:
             yield f"uart.{field}: it is above {most:,}, the most of this driver"
@@ -147,6 +148,16 @@ def _uart_faults(row: Board) -> Iterator[str]:
         yield "rpc.window_bytes: it needs uart.irq"
     if uart.driver == "nrf51" and (uart.tx_pin is None or uart.rx_pin is None):
         yield "uart: this driver needs tx_pin and rx_pin"
+
+
+def _init_faults(row: Board) -> Iterator[str]:
+    for index, write in enumerate(row.init):
+        if write.mask and write.value & ~write.mask:
+            yield f"init[{index}].value: it has bits outside of mask"
+        if write.wait_value & ~write.wait_mask:
+            yield f"init[{index}].wait_value: it has bits outside of wait_mask"
+        if write.wait_address is not None and not write.wait_mask:
+            yield f"init[{index}].wait_address: nothing is waited for (wait_mask)"
 
 
 def _host_faults(row: Board) -> Iterator[str]:
@@ -169,7 +180,8 @@ def _machine_faults(row: Board, machine: Machine) -> Iterator[str]:
             need = "writable memory" if memory.kind == "ram" else "memory"
             span = f"{memory.origin:#010x} to {memory.end:#010x}"
             yield f"memories[{index}]: {where} has no {need} at all of {span}"
-    if row.counter is not None and row.counter.hz != machine.counter_hz:
+    fixed = machine.counter_fixed
+    if row.counter is not None and row.counter.hz != machine.counter_hz and not fixed:
         yield f"counter.hz: the counter of {where} counts at {machine.counter_hz}"
     serial = row.qemu.serial_index if row.qemu else 0
     places = {(u.driver, u.base, u.serial_index) for u in machine.uarts}

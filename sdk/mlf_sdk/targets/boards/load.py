@@ -179,6 +179,10 @@ def baremetal_context(board: Board) -> dict[str, Any]:
         "uart": msgspec.to_builtins(board.uart),
         "irq_handlers": irq_handlers(board),
         "caches": board.caches,
+        "init": [
+            {**msgspec.to_builtins(write), "wait_address": write.wait_address or write.address}
+            for write in board.init
+        ],
     }
 
 

@@ -60,7 +60,7 @@ class Uart(_Row, frozen=True, kw_only=True):
         tx_pin: where the driver selects pins, the number of the pin; rx_pin likewise.
     """
 
-    driver: Literal["16550", "cmsdk", "nrf51", "own"]
+    driver: Literal["16550", "cmsdk", "nrf51", "pl011", "stm32", "own"]
     base: Word | None = None
     clock_hz: Positive | None = None
     baud: Positive = 115_200
@@ -68,6 +68,29 @@ class Uart(_Row, frozen=True, kw_only=True):
     irq: Annotated[int, Meta(ge=0, le=479)] | None = None
     tx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
     rx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
+
+
+class Init(_Row, frozen=True, kw_only=True):
+    """A write to a 32-bit register before main(): clocks, pins.
+
+    Attributes:
+        address: of the register.
+        value: bits to set.
+        mask: bits that are replaced; 0: the whole register is written.
+        wait_mask: bits to wait for; 0: nothing. The wait ends after a million readings; then
+            ``mlf_init_failed`` of the image holds the number of the write.
+        wait_value: what they must become.
+        wait_address: register of these bits; None: the one that was written.
+        what: what it does, for people.
+    """
+
+    address: Annotated[int, Meta(ge=0, le=0xFFFFFFFC, multiple_of=4)]
+    value: Word
+    mask: Word = 0
+    wait_mask: Word = 0
+    wait_value: Word = 0
+    wait_address: Annotated[int, Meta(ge=0, le=0xFFFFFFFC, multiple_of=4)] | None = None
+    what: Text
 
 
 class Counter(_Row, frozen=True, kw_only=True):
@@ -162,6 +185,7 @@ class Board(_Row, frozen=True, kw_only=True):
         stack_bytes: what is reserved for the stack, a multiple of 8.
         memories: the first flash and the first RAM hold all that names no other memory.
         chip: microcontroller on the board, by a name of ``mlf-sdk chips``; empty: none is stated.
+        init: writes to registers before main(), in order; all rates of the row are those after them.
         sources: C, assembler and header files that lie beside the row's file and belong to the board,
             e.g. an own UART driver (``crt/include/mlf/mlf_platform.h`` says what it has).
     """
@@ -183,6 +207,7 @@ class Board(_Row, frozen=True, kw_only=True):
     uart: Uart | None = None
     counter: Counter | None = None
     interrupts: Interrupts | None = None
+    init: tuple[Init, ...] = ()
     rpc: Rpc = Rpc()
     qemu: QemuRow | None = None
     zephyr: ZephyrNames = ZephyrNames()
@@ -202,6 +227,13 @@ class Board(_Row, frozen=True, kw_only=True):
     def boot_memory(self) -> Memory:
         """The memory that begins with the vector table."""
         return next((m for m in self.memories if m.boot), self.flash)
+
+    @property
+    def proven_on(self) -> str:
+        """Place where images for the board have run: ``emulated``, or ``not run on hardware``."""
+        if self.platform == "host":
+            return "this machine"
+        return "emulated" if self.qemu is not None else "not run on hardware"
 
     @property
     def regions(self) -> tuple[tuple[str, int, int], ...]:
@@ -260,6 +292,7 @@ class Machine(_Row, frozen=True, kw_only=True):
         fpu: the CPU that boots has an FPU.
         dsp: the CPU that boots has the DSP extension.
         counter_hz: rate of the core's tick counter.
+        counter_fixed: that rate whatever clock an image sets up; rows may state the real board's.
         semihosting: an image can end the emulator.
     """
 
@@ -269,6 +302,7 @@ class Machine(_Row, frozen=True, kw_only=True):
     fpu: bool
     dsp: bool
     counter_hz: Positive
+    counter_fixed: bool = False
     semihosting: bool
     memories: tuple[MachineMemory, ...]
     uarts: tuple[MachineUart, ...]
