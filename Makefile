@@ -107,7 +107,7 @@ proof: tools runtime
 	  --board qemu_cortex_m3 --jobs $(JOBS) --markdown docs/proof-zephyr.md --made-by 'make proof ZEPHYR_BASE=PATH')
 
 RUNS ?= 10000000
-FUZZERS ?= graph params rpc mlperf
+FUZZERS ?= graph params rpc package mlperf
 fuzz:
 	FUZZERS="$(FUZZERS)" sh crt/fuzz/build.sh build/fuzz
 	set -e; for target in $(FUZZERS); do mkdir -p build/fuzz/$$target; \

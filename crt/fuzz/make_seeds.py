@@ -108,6 +108,25 @@ def rpc_seeds() -> Iterable[bytes]:
     yield b"\x00" + request(1, b"") + request(5, b"\0\1\0\0\0", 4) + request(0x50, b"\0", 8)
 
 
+def package_seeds() -> Iterable[bytes]:
+    """A flags byte, then requests: begin, pieces of a package, commit; or slots."""
+    push = bytes([0, 0, 2, 255, 2, 255, 3, 0])
+    yield b"\x00" + push
+    yield b"\x00" + push + bytes([4, 9]) + push + bytes([4, 8]) + push
+    yield b"\x00" + bytes([0, 0, 2, 100, 2, 100, 2, 255, 2, 64, 2, 128, 2, 255, 3, 0])
+    for change in (5, 6):
+        for at in (8, 16, 20, 24, 26, 32, 64, 256, 290, 330, 384 + 8, 384 + 176 + 20):
+            yield b"\x00" + bytes([change, at & 0xFF, at >> 8, at & 0xFF]) + push
+    yield b"\x00" + bytes([7 | 0x40, 1, 0, 7 | 0x40, 5, 0, 1, 0, 0, 0]) + push
+    yield b"\x01" + bytes(range(256)) * 4
+    record = b"MLFS" + struct.pack("<HHIIIIII", 1, 32, 1, 176, 0, 464, 0, 0)
+    head = b"MLFK" + struct.pack("<HHIIIIHBB", 1, 384, 9, 176, 80, 64, 2, 0, 0)
+    head = head.ljust(32, b"\0") + bytes(0xA0 + i for i in range(64))
+    slot_ = record.ljust(BLOB_AT, b"\xff") + tiny_params(3) + bytes(80) + head.ljust(384, b"\0")
+    yield b"\x03" + slot_ + slot_
+    yield b"\x01" + slot_ + slot_
+
+
 def mlperf_seeds() -> Iterable[bytes]:
     """A byte of options, then the line: sessions as the runner has them, and what a device must refuse."""
     load = b"db load 6%db 000102%db fe80ff%"
@@ -138,7 +157,13 @@ def _hex_texts(value: object) -> Iterable[bytes]:
 def main() -> None:
     """Write all seeds below the folder that the command line names."""
     root = Path(sys.argv[1])
-    targets = {"graph": graph_seeds, "params": params_seeds, "rpc": rpc_seeds, "mlperf": mlperf_seeds}
+    targets = {
+        "graph": graph_seeds,
+        "params": params_seeds,
+        "rpc": rpc_seeds,
+        "package": package_seeds,
+        "mlperf": mlperf_seeds,
+    }
     for name, make in targets.items():
         (root / name).mkdir(parents=True, exist_ok=True)
         for index, seed in enumerate(make()):

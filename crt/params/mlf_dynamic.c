@@ -9,7 +9,8 @@ static mlf_blob_status_t find_params(mlf_dynamic_t *dynamic, mlf_params_t *out_p
   const mlf_params_fit_t fit = {dynamic->graph.graph_id, dynamic->graph.params_bytes};
   memset(out_params, 0, sizeof *out_params);
   if (config->driver != NULL) {
-    const mlf_blob_status_t status = mlf_store_open(&dynamic->store, config->driver, &fit, out_params);
+    const mlf_blob_status_t status =
+        mlf_store_open_sealed(&dynamic->store, config->driver, config->seal, &fit, out_params);
     if (status != MLF_BLOB_E_STATE) {
       return status;
     }

@@ -22,6 +22,7 @@ typedef struct {
   const uint8_t *graph_blob;        /* aligned to 8 bytes */
   const uint8_t *params_blob;       /* of the image; NULL only for a graph without parameters */
   const mlf_store_driver_t *driver; /* NULL: the parameters can't be replaced */
+  const mlf_store_seal_t *seal;     /* NULL: slots have no seal, and who can write them is trusted */
   mlf_model_t *model;               /* what is loaded */
   uint32_t graph_blob_bytes;
   uint32_t params_blob_bytes;

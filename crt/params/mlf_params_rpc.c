@@ -27,6 +27,7 @@ static int32_t do_read(const uint8_t *blob, uint32_t blob_bytes, const uint8_t *
   return MLF_BLOB_OK;
 }
 
+#if !MLF_PARAMS_SIGNED
 static int32_t do_write(mlf_dynamic_t *dynamic, const uint8_t *request, size_t size, mlf_rpc_out_t *out) {
   const mlf_blob_status_t status =
       mlf_dynamic_write(dynamic, mlf_blob_u32(request), &request[4], (uint32_t)(size - 4u));
@@ -40,6 +41,8 @@ static int32_t do_commit(mlf_dynamic_t *dynamic, mlf_rpc_out_t *out) {
   const mlf_blob_status_t status = mlf_dynamic_commit(dynamic);
   return status == MLF_BLOB_OK ? do_info(dynamic, out) : (int32_t)status;
 }
+
+#endif
 
 /* `request` is the body behind the model's index. */
 static int32_t carry_out(mlf_dynamic_t *dynamic, uint8_t opcode, const uint8_t *request, size_t size,
@@ -60,6 +63,11 @@ static int32_t carry_out(mlf_dynamic_t *dynamic, uint8_t opcode, const uint8_t *
       }
       return do_read(dynamic->params.data - MLF_PARAMS_HEADER_BYTES, dynamic->params.blob_bytes, request,
                      out);
+#if MLF_PARAMS_SIGNED
+    default:
+      return MLF_RPC_E_OPCODE; /* parameters come in packages (mlf_package_rpc.h) */
+  }
+#else
     case MLF_RPC_PARAMS_BEGIN:
       return mlf_dynamic_begin(dynamic, mlf_blob_u32(request));
     case MLF_RPC_PARAMS_WRITE:
@@ -67,6 +75,7 @@ static int32_t carry_out(mlf_dynamic_t *dynamic, uint8_t opcode, const uint8_t *
     default:
       return do_commit(dynamic, out);
   }
+#endif
 }
 
 int32_t mlf_params_rpc_handle(void *ctx, uint8_t opcode, const uint8_t *body, size_t size,

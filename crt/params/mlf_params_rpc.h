@@ -17,6 +17,15 @@
 extern "C" {
 #endif
 
+/* 1: the server has no requests that replace parameters by themselves: they come in signed packages. */
+#ifndef MLF_PARAMS_SIGNED
+#define MLF_PARAMS_SIGNED 0
+#endif
+
+#if MLF_PARAMS_SIGNED != 0 && MLF_PARAMS_SIGNED != 1
+#error "MLF_PARAMS_SIGNED must be 0 or 1"
+#endif
+
 typedef enum {
   MLF_RPC_PARAMS_INFO = 0x40,  /* what is in force, and how it can be replaced */
   MLF_RPC_GRAPH_READ = 0x41,   /* read a piece of the graph blob */

@@ -51,13 +51,24 @@ typedef struct {
   void *ctx; /* handed to both; may be NULL */
 } mlf_store_driver_t;
 
+/* A check of what lies in a slot besides the parameters' own: a signature. `blob` is the parameter blob, with
+ * `seal_bytes` behind it. Returns MLF_BLOB_OK, or anything else to refuse the slot. Called when a store is
+ * opened. */
+typedef struct {
+  int32_t (*accept)(const void *ctx, const uint8_t *blob, uint32_t blob_bytes, uint32_t seal_bytes);
+  const void *ctx;
+  uint32_t most_bytes; /* of a seal: slots have that much room more */
+} mlf_store_seal_t;
+
 /* A store; its members are private. */
 typedef struct {
   const mlf_store_driver_t *driver;
+  const mlf_store_seal_t *seal; /* NULL: slots have no seal */
   mlf_params_fit_t fit;
+  uint32_t seal_bytes; /* behind the blob of the slot in force */
   uint32_t newest;     /* the highest generation of any record */
   uint32_t generation; /* of the slot in force */
-  uint32_t expected;   /* bytes of the blob under way; 0: none */
+  uint32_t expected;   /* bytes of the blob and the seal under way; 0: none */
   uint32_t written;    /* of them */
   uint32_t erased_to;  /* offset in the slot under way, up to where it is erased */
   uint8_t active;      /* slot in force, or MLF_STORE_NONE */
@@ -70,14 +81,33 @@ typedef struct {
 MLF_WARN_UNUSED mlf_blob_status_t mlf_store_open(mlf_store_t *store, const mlf_store_driver_t *driver,
                                                  const mlf_params_fit_t *fit, mlf_params_t *out_params);
 
+/* As mlf_store_open(), but only slots with a seal that `seal` accepts are taken; `seal` must outlive the
+ * store. */
+MLF_WARN_UNUSED mlf_blob_status_t mlf_store_open_sealed(mlf_store_t *store, const mlf_store_driver_t *driver,
+                                                        const mlf_store_seal_t *seal,
+                                                        const mlf_params_fit_t *fit,
+                                                        mlf_params_t *out_params);
+
 /* Start to write a blob of `size` bytes; what another start had written is given up.
  * Returns MLF_BLOB_OK, E_MISMATCH (no blob of that size fits) or E_FLASH. */
 MLF_WARN_UNUSED mlf_blob_status_t mlf_store_begin(mlf_store_t *store, uint32_t size);
+
+/* As mlf_store_begin(), for a blob with `seal_bytes` behind it; a sealed store takes no other.
+ * Returns E_STATE as well: the store has no seals; E_LIMIT: the seal is too large. */
+MLF_WARN_UNUSED mlf_blob_status_t mlf_store_begin_sealed(mlf_store_t *store, uint32_t size,
+                                                         uint32_t seal_bytes);
 
 /* Write the next piece. Its size is a multiple of program_bytes unless it is the last one.
  * Returns MLF_BLOB_OK, E_STATE, E_GAP, E_SIZE, E_ALIGN; E_FLASH gives up what is under way. */
 MLF_WARN_UNUSED mlf_blob_status_t mlf_store_write(mlf_store_t *store, uint32_t offset, const uint8_t *data,
                                                   uint32_t size);
+
+/* Give up what is under way, if anything is. */
+void mlf_store_give_up(mlf_store_t *store);
+
+/* Check what was written, read back from the slot, without putting it in force.
+ * Returns MLF_BLOB_OK and writes `out_params`, or E_STATE, or what mlf_params_open() returns. */
+MLF_WARN_UNUSED mlf_blob_status_t mlf_store_check(const mlf_store_t *store, mlf_params_t *out_params);
 
 /* Check what was written, read back from the slot, and put it in force. Ends what is under way.
  * Returns MLF_BLOB_OK and writes `out_params`, or E_STATE, E_FLASH, or what mlf_params_open() returns:

@@ -22,7 +22,7 @@ TEST = [
     CRT / "src/mlf.c",
     CRT / "src/mlf_backend.c",
 ]
-TARGETS = ("graph", "params", "rpc", "mlperf")
+TARGETS = ("graph", "params", "rpc", "package", "mlperf")
 
 pytestmark = pytest.mark.toolchain
 

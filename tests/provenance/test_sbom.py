@@ -153,6 +153,22 @@ def test_zephyr_and_cmsis_nn_are_named(arm_app: Path, tmp_path: Path) -> None:
         (tmp_path / "app" / "build" / name).unlink()
 
 
+def test_the_library_that_verifies_packages_is_named(arm_app: Path, tmp_path: Path) -> None:
+    shutil.copytree(arm_app, tmp_path / "app", ignore=shutil.ignore_patterns("build"))
+    (tmp_path / "m" / "src").mkdir(parents=True)
+    (tmp_path / "m" / "src" / "monocypher.h").write_text("// Monocypher version 4.0.2\n//\n")
+    for monocypher, name, version, licence in (
+        (str(tmp_path / "m"), "Monocypher", "4.0.2", "BSD-2-Clause OR CC0-1.0"),
+        (None, "OpenSSL", None, "Apache-2.0"),
+    ):
+        lock = msgspec.to_builtins(read_lock(tmp_path / "app"))
+        lock["options"] |= {"trust": ["00" * 32], "monocypher": monocypher}
+        changed = msgspec.convert(lock, type(read_lock(tmp_path / "app")))
+        (tmp_path / "app" / "mlf-project.json").write_bytes(encode_lock(changed))
+        found = {p.name: p for p in document_of(tmp_path / "app", tmp_path).packages}
+        assert (found[name].version or None, str(found[name].license_concluded)) == (version, licence)
+
+
 def test_an_image_of_another_state_is_refused(arm_app: Path, tmp_path: Path) -> None:
     shutil.copytree(arm_app, tmp_path / "app")
     lock = msgspec.structs.replace(read_lock(tmp_path / "app"), sdk_version="0.0.1")

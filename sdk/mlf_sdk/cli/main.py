@@ -55,6 +55,7 @@ _COMMANDS = (
     ("cache", "archives", "Show or remove what is kept between runs."),
     ("completion", "", "Print the script that completes commands in a shell."),
     ("params", "devices", "Replace a model's parameters on a target."),
+    ("package", "packages", "Sign a model's parameters, and update devices that take nothing else."),
 )
 _SWEEP = (
     ("run", "Run the cells of a plan that are not finished (the word may be left out)."),
@@ -70,6 +71,14 @@ _BENCH = (("mlperf", "Run the procedure of MLPerf Tiny, by its official runner o
 _PARAMS = (
     ("push", "Replace the parameters: the old ones stay in force until the new ones are whole."),
     ("show", "Show which parameters are in force."),
+)
+
+
+_PACKAGE = (
+    ("make", "Sign the parameters of a model, with self-test cases (the word may be left out)."),
+    ("verify", "Check the hashes of a package, and who signed it."),
+    ("push", "Send a package: the device verifies it, tries it, and only then changes over."),
+    ("keys", "Make a key pair; add it to a list of trusted keys, and drop others."),
 )
 
 
@@ -122,13 +131,14 @@ class _Group(click.Group):
             formatter.write_dl(list(self.rows))
 
 
-class _SweepGroup(_Group):
-    """Commands about sweeps; a plan or an option in place of a command's name is for ``run``."""
+class _FirstGroup(_Group):
+    """Commands about one thing; an argument or an option in place of a command's name is for the first."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in the word run where it was left out."""
-        if args and args[0] not in dict(_SWEEP) and args[0] not in ctx.help_option_names:
-            args = ["run", *args]
+        """Put in the name of the first command where it was left out."""
+        names = self.list_commands(ctx)
+        if args and args[0] not in names and args[0] not in ctx.help_option_names:
+            args = [names[0], *args]
         return super().parse_args(ctx, args)
 
 
@@ -170,7 +180,13 @@ def _help_alone(context: click.Context) -> None:
 _GROUPS = {
     "params": _Group("params", "devices", _PARAMS, help="Replace a model's parameters on a target."),
     "bench": _Group("bench", "benches", _BENCH, help="Run a benchmark of the field on a board."),
-    "sweep": _SweepGroup(
+    "package": _FirstGroup(
+        "package",
+        "packages",
+        _PACKAGE,
+        help="Sign a model's parameters: mlf-sdk package MODEL --project DIR --key KEY -o M.mlfp.",
+    ),
+    "sweep": _FirstGroup(
         "sweep",
         "sweeps",
         _SWEEP,

@@ -11,12 +11,15 @@ import msgspec
 
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
 from mlf_sdk.codegen.link import Linkage
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.codegen.packagefile import ALIGNMENT, HEAD_BYTES
 from mlf_sdk.codegen.paramsblob import ParamsBlob
 from mlf_sdk.errors import NotPossibleError
 from mlf_sdk.ir.model import Model, Step, TensorKind
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.tools.ctext import Values
 
+_CASES = 4
 _PARAMS_SOURCES = tuple(f"crt/params/mlf_{name}.c" for name in ("params", "store", "dynamic", "store_ram"))
 
 
@@ -135,11 +138,30 @@ def dynamic_values(layout: ModelLayout, linkage: Linkage, values: Values) -> tup
     }
 
 
-def params_sources(app: str, *, is_host: bool) -> tuple[str, ...]:
+def params_sources(options: ProjectOptions, *, is_host: bool) -> tuple[str, ...]:
     """Runtime sources of the parameter store, relative to the project."""
-    rpc = ("crt/params/mlf_params_rpc.c",) if app == "rpc" else ()
+    rpc = ("crt/params/mlf_params_rpc.c",) if options.app == "rpc" else ()
     host = ("crt/params/mlf_store_file.c",) if is_host else ()
-    return (*_PARAMS_SOURCES, *rpc, *host)
+    if not options.trust:
+        return (*_PARAMS_SOURCES, *rpc, *host)
+    names = [
+        "package",
+        "package_cases",
+        "package_receive",
+        *(["package_rpc"] if options.app == "rpc" else []),
+    ]
+    own = [f"crt/package/mlf_{name}.c" for name in names]
+    library = "package/mlf_crypto_monocypher" if options.monocypher else "host/mlf_crypto_openssl"
+    return (*_PARAMS_SOURCES, *rpc, *host, *own, f"crt/{library}.c")
+
+
+def seal_bytes(layout: ModelLayout) -> int:
+    """Room in a slot behind the parameters for what a package has besides: head, and 4 self-test cases."""
+    model = layout.model
+    sizes = [model.tensors[i].size_bytes for i in model.inputs]
+    sizes += [model.tensors[i].size_bytes + 4 for i in model.outputs]
+    cases = _CASES * sum(sizes) + ALIGNMENT
+    return HEAD_BYTES + -(-cases // ALIGNMENT) * ALIGNMENT
 
 
 def _used_tensors(layout: ModelLayout) -> list[int]:

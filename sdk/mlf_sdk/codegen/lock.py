@@ -190,6 +190,9 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     softmax: bool = False
     as_compiled: bool = False
     toolchain: str = "gcc"
+    trust: tuple[str, ...] = ()
+    monocypher: str | None = None
+    model_version: int = 0
 
 
 class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

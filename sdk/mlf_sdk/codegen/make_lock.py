@@ -66,6 +66,9 @@ def make_lock(
             softmax=options.softmax,
             as_compiled=options.as_compiled,
             toolchain=options.toolchain,
+            trust=options.trust,
+            monocypher=options.monocypher,
+            model_version=options.model_version,
         ),
         models=tuple(
             _lock_model(layout, linkage, options.params)

@@ -42,6 +42,8 @@ QUIET_C_FLAGS = (
     "-Wno-int-conversion",
     "-Werror=implicit-function-declaration",
 )
+MOST_TRUSTED = 16
+MONOCYPHER_SOURCES = ("src/monocypher.c", "src/optional/monocypher-ed25519.c")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _FLAG = re.compile(r"-[A-Za-z0-9_=.,+:/@%-]{1,200}")
 
@@ -67,6 +69,9 @@ class ProjectOptions:
         mlperf_id: id of the benchmark that the application ``mlperf`` answers with.
         softmax: its results are the softmax of the outputs (for an id that is no benchmark's).
         toolchain: name of what compiles the project for its board.
+        trust: public keys (Ed25519, as hex) whose packages replace parameters; none: who has the wire does.
+        monocypher: absolute path of a Monocypher release; None: OpenSSL, on the host.
+        model_version: version of the parameters in the image: packages must be newer.
         as_compiled: the entry of an ahead-of-time model stays one step, with the memory that its compiler
             gave it.
     """
@@ -85,6 +90,9 @@ class ProjectOptions:
     softmax: bool = False
     as_compiled: bool = False
     toolchain: str = "gcc"
+    trust: tuple[str, ...] = ()
+    monocypher: str | None = None
+    model_version: int = 0
 
     def __post_init__(self) -> None:
         for name, known in (("app", App), ("params", ParamsPlace), ("executor", Executor), ("plan", Plan)):
@@ -100,6 +108,7 @@ class ProjectOptions:
                 f"{other} needs the shared plan", where="--plan none", hint=f"Leave out {other} or --plan."
             )
         self._check_mlperf()
+        self._check_trust()
         for flag in self.kernel_flags:
             if not _FLAG.fullmatch(flag):
                 raise InputError(
@@ -107,6 +116,23 @@ class ProjectOptions:
                     where="--cflags",
                     hint="Give flags that start with '-', without spaces or quotes inside a flag.",
                 )
+
+    def _check_trust(self) -> None:
+        if not self.trust and (self.monocypher is not None or self.model_version):
+            flag = "--monocypher" if self.monocypher is not None else "--model-version"
+            raise InputError(
+                f"{flag} is for firmware that takes signed packages", where=flag, hint="Add --trust."
+            )
+        if self.trust and self.executor != "graph":
+            raise InputError(
+                "packages replace the parameters of the dynamic executor",
+                where="--trust",
+                hint="Add --executor graph.",
+            )
+        if len(self.trust) > MOST_TRUSTED:
+            raise InputError(f"an image trusts at most {MOST_TRUSTED} keys", where="--trust")
+        if not 0 <= self.model_version <= 0xFFFFFFFF:
+            raise InputError("invalid value: must be 0 to 4294967295", where="--model-version")
 
     def _check_mlperf(self) -> None:
         if self.app != "mlperf" and (self.mlperf_id or self.softmax):

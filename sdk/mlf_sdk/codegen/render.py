@@ -160,7 +160,7 @@ class _Renderer:
         if self.options.executor == "graph":
             from mlf_sdk.codegen.dynamic import params_sources
 
-            runtime += params_sources(self.options.app, is_host=self.platform.is_host)
+            runtime += params_sources(self.options, is_host=self.platform.is_host)
         steps = [step for layout in self.layouts for step in layout.steps]
         names = ", ".join(m["c_name"] for m in models)
         cmsis = None
@@ -200,6 +200,8 @@ class _Renderer:
             "cmsis_nn": cmsis,
             "expected": [len(outputs) for outputs in self.expected if outputs],
             "p": self._mlperf_values(),
+            "trust": self.options.trust,
+            "monocypher": self.options.monocypher,
             **self.platform.values,
         }
 
@@ -228,7 +230,7 @@ class _Renderer:
     def _dynamic_tables(
         self, layout: ModelLayout, linkage: Linkage, values: Values, stem: str
     ) -> dict[str, bytes]:
-        from mlf_sdk.codegen.dynamic import dynamic_values
+        from mlf_sdk.codegen.dynamic import dynamic_values, seal_bytes
         from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
 
         dynamic, more = dynamic_values(layout, linkage, values)
@@ -236,6 +238,9 @@ class _Renderer:
             "m": more,
             "params": self.options.params,
             "params_header_bytes": PARAMS_HEADER.size,
+            "trust": [bytes.fromhex(key) for key in self.options.trust],
+            "model_version": self.options.model_version,
+            "seal_bytes": seal_bytes(layout) if self.options.trust and layout.params_bytes else 0,
             **self.platform.values,
         }
         templates = {".h": "dynamic_model.h.j2", ".c": "dynamic_model.c.j2", "_blobs.S": "dynamic_blobs.S.j2"}

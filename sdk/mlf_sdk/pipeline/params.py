@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from mlf_sdk.codegen.dynamic import check_dynamic, code_id
 from mlf_sdk.codegen.graphblob import BlobTensor, GraphBlob
@@ -209,6 +210,16 @@ def _model_key(session: Session, request: Request) -> str | int:
         names = ", ".join(m.name for m in models)
         raise InputError("the firmware has several models", where="--module", hint=f"Choose one of: {names}.")
     return 0 if request.module is None else request.module
+
+
+_Device = TypeVar("_Device", bound=DeviceParams)
+
+
+@contextmanager
+def open_device(request: Request, progress: Progress, kind: type[_Device]) -> Iterator[_Device]:
+    """Open the model that a request names on its target; errors as those of `push_params`."""
+    with _session(request, progress) as session:
+        yield kind(session, _model_key(session, request))
 
 
 @contextmanager

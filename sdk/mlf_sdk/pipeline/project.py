@@ -52,7 +52,11 @@ class ProjectPlan:
             expected: outputs of each model for the sample of the standalone application; none: not known.
         """
         dynamic = self.options.executor == "graph"
-        store_bytes = sum(map(store_bytes_of, self.layouts)) if dynamic else 0
+        store_bytes = (
+            sum(store_bytes_of(one, sealed=bool(self.options.trust)) for one in self.layouts)
+            if dynamic
+            else 0
+        )
         target = resolve_target(self.choice)
         platform = target.files(self.options, store_bytes=store_bytes)
         return render_project(

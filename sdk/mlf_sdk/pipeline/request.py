@@ -37,6 +37,7 @@ _PORT_HELP = (
 
 _target_option = partial(option, group="Target", stage=Stage.PLAN)
 _project_option = partial(option, group="Build", stage=Stage.PLAN, fixed=True)
+_project_path = partial(_project_option, None, is_path=True, exists=True)
 _zephyr_option = partial(option, group="Zephyr", stage=Stage.PLAN)
 _serial_option = partial(option, group="Serial", stage=Stage.OPEN)
 _judge_option = partial(option, group="Inputs", stage=Stage.JUDGE)
@@ -159,12 +160,11 @@ class Request(CompilerRequest):
     as_compiled: bool = _project_option(
         False, "Keep an ahead-of-time entry, and its memory, as it was compiled."
     )
-    cmsis_nn: str | None = _project_option(
-        None,
-        "CMSIS-NN checkout, for archives whose code needs it.",
-        metavar="PATH",
-        is_path=True,
-        exists=True,
+    cmsis_nn: str | None = _project_path("CMSIS-NN checkout, for code that needs it.", metavar="PATH")
+    trust: str | None = _project_path("Public keys whose packages alone replace parameters.", metavar="FILE")
+    monocypher: str | None = _project_path("Monocypher release, to verify packages with.", metavar="PATH")
+    model_version: int = _project_option(
+        0, "Version of the parameters in the image: packages must have a higher one.", metavar="N"
     )
     trace: bool | None = _project_option(
         None, "Record the high-water mark of workspaces; default: in the rpc application.", hidden=True

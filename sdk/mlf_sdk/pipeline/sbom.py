@@ -36,6 +36,8 @@ _IMAGES = (".elf", ".bin", ".hex", ".exe")
 _TOOL = re.compile(r"(GCC|Arm Compiler|.*clang|LLD|Linker)\b.*? v?(\d+\.\d+(?:\.\d+)?)")
 _ZEPHYR_VERSION = re.compile(r'KERNEL_VERSION_STRING\s+"([^"]{1,40})"')
 _PACK_VERSION = re.compile(r'<release version="([0-9][^"]{0,30})"')
+_MONOCYPHER = "BSD-2-Clause OR CC0-1.0"
+_MONOCYPHER_VERSION = re.compile(r"Monocypher version ([0-9][^\s]{0,30})")
 _MODULE = re.compile(r'^"cmsis-nn":"([^"]+)"', re.MULTILINE)  # in Zephyr's list of modules
 _CHECKOUT = re.compile(r"^MLF_CMSIS_NN:\w+=(.+)$", re.MULTILINE)
 _MOST_FILES = 20_000
@@ -171,11 +173,25 @@ def _add_libraries(bill: _Bill, folder: Path, lock: Lock, project: Package) -> N
         version = _first(sorted(_cmsis_nn(folder, lock.options.cmsis_nn).glob("*.pdsc")), _PACK_VERSION)
         library = bill.add(make_package("CMSIS-NN", "LIBRARY", version=version, licence=_APACHE))
         bill.relate(project, "DEPENDS_ON", library)
+    if lock.options.trust:
+        library = bill.add(_signatures(lock.options.monocypher))
+        bill.relate(project, "DEPENDS_ON", library)
     if lock.zephyr is not None:
         headers = sorted((folder / _BUILD / "zephyr" / "include" / "generated").rglob("version.h"))
         version = _first(headers, _ZEPHYR_VERSION) or lock.zephyr.series
         zephyr = bill.add(make_package("Zephyr", "OPERATING-SYSTEM", version=version, licence=_APACHE))
         bill.relate(project, "DEPENDS_ON", zephyr)
+
+
+def _signatures(monocypher: str | None) -> Package:
+    """Return the library that verifies packages."""
+    if monocypher is None:
+        comment = "that of the machine on which the project is built"
+        return make_package("OpenSSL", "LIBRARY", licence=_APACHE, comment=comment)
+    header = Path(monocypher) / "src" / "monocypher.h"
+    version = _first([header] if header.is_file() else [], _MONOCYPHER_VERSION)
+    comment = "" if version else "its header does not state the version"
+    return make_package("Monocypher", "LIBRARY", version=version, licence=_MONOCYPHER, comment=comment)
 
 
 def _cmsis_nn(folder: Path, stated: str) -> Path:

@@ -81,7 +81,18 @@ def project_options(request: Request) -> ProjectOptions:
         mlperf_id=request.mlperf_id,
         softmax=request.softmax,
         as_compiled=request.as_compiled,
+        trust=_trusted(request),
+        monocypher=str(Path(request.monocypher).resolve()) if request.monocypher else None,
+        model_version=request.model_version,
     )
+
+
+def _trusted(request: Request) -> tuple[str, ...]:
+    if request.trust is None:
+        return ()
+    from mlf_sdk.tools.signing import read_public_keys
+
+    return tuple(key.data.hex() for key in read_public_keys(Path(request.trust)))
 
 
 def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
@@ -113,9 +124,10 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
     check_sources(unique, board, options)
     check_instructions(unique, board, options)
     if options.executor == "graph":
-        from mlf_sdk.targets.boards.store import check_store
+        from mlf_sdk.targets.boards.store import check_store, check_trust
 
         check_store(unique, board)
+        check_trust(options, board)
     unique = analyse_for(unique, board, options)
     shared = options.plan == "shared"
     layouts = tuple(lay_out(model, keep_inputs=options.keep_inputs, shared=shared) for model in unique)

@@ -185,4 +185,5 @@ def crt_folders(options: ProjectOptions) -> tuple[str, ...]:
         *((options.app,) if options.app in ("rpc", "mlperf") else ()),
         *(("cmsis",) if options.cmsis_nn is not None else ()),
         *(("graph", "params") if options.executor == "graph" else ()),
+        *(("package",) if options.trust else ()),
     )

@@ -113,10 +113,19 @@ class DeviceParams:
 
     Every method may raise what a session's methods raise, and ParamsError.
 
+    Attributes:
+        REQUESTS: those that begin, write and commit a transfer.
+
     Args:
         session: with the device.
         model: index, name or description of the model.
     """
+
+    REQUESTS: ClassVar[tuple[IntEnum, IntEnum, IntEnum]] = (
+        ParamsOpcode.PARAMS_BEGIN,
+        ParamsOpcode.PARAMS_WRITE,
+        ParamsOpcode.PARAMS_COMMIT,
+    )
 
     def __init__(self, session: Session, model: ModelKey) -> None:
         self._session = session
@@ -124,6 +133,11 @@ class DeviceParams:
         self._index = bytes([self._model.index])
         self._most = session.info.max_payload - protocol.HEADER.size
         self._piece = self._most  # bytes at once; less on a bad line
+
+    @property
+    def model_name(self) -> str:
+        """Name of the model."""
+        return self._model.name
 
     @property
     def where(self) -> str:
@@ -178,7 +192,15 @@ class DeviceParams:
             raise InputError("the device has no place for other parameters", where=self.where)
         if len(data) > info.room_bytes:
             raise InputError(f"{len(data):,} bytes do not fit {info.room_bytes:,}", where=self.where)
-        self._write(data, info.program_bytes, progress)
+        try:
+            self._write(data, info.program_bytes, progress)
+        except DeviceError as error:
+            if error.status != Status.OPCODE:
+                raise
+            hint = "Sign the parameters and send them: mlf-sdk package, mlf-sdk package push."
+            raise InputError(
+                "this firmware takes signed packages only", where=self.where, hint=hint
+            ) from error
         after = ParamsInfo.unpack(self._commit())
         header = self.header(after)
         same = after.header_crc == blob.header_crc and after.blob_bytes == len(data)
@@ -189,7 +211,7 @@ class DeviceParams:
     def _commit(self) -> bytes:
         """Put what was written in force; an error that leaves it open says so."""
         try:
-            return self._call(ParamsOpcode.PARAMS_COMMIT)
+            return self._call(self.REQUESTS[2])
         except (ParamsError, DeviceError):
             raise
         except TargetError as error:
@@ -197,14 +219,24 @@ class DeviceParams:
             error.hint = f"Look which are: mlf-sdk params show. {error.hint}"
             raise
 
-    def _write(self, data: bytes, unit: int, progress: Callable[[int, int], None] | None) -> None:
+    def _write(
+        self,
+        data: bytes,
+        unit: int,
+        progress: Callable[[int, int], None] | None,
+        *,
+        start: int = 0,
+        stop: int = 0,
+    ) -> None:
+        """Send ``data`` in pieces, none across ``stop``; above 0, ``start`` goes on with a transfer."""
         seconds = max(_LEAST_WRITE_S, self._session.timeouts.transfer_s)
         until = Deadline.after(seconds, self._session.timeouts.clock)
-        self._call(ParamsOpcode.PARAMS_BEGIN, struct.pack("<I", len(data)), until)
+        if not start:
+            self._call(self.REQUESTS[0], struct.pack("<I", len(data)), until)
         room = self._most - len(self._index) - 4
-        offset = 0
+        offset = start
         while offset < len(data):
-            size = min(room, self._piece)
+            size = min(room, self._piece, stop - offset if offset < stop else room)
             piece = data[offset : offset + (size // unit * unit if 0 < unit <= size else size)]
             if self._write_piece(offset, piece, until):
                 offset += len(piece)
@@ -215,13 +247,13 @@ class DeviceParams:
         """Write a piece; False: it was lost, and the next one is to be smaller."""
         body = struct.pack("<I", offset) + piece
         try:
-            self._call(ParamsOpcode.PARAMS_WRITE, body, self._try_until(until))
+            self._call(self.REQUESTS[1], body, self._try_until(until))
         except NoAnswerError:
             self._shrink()
         else:
             return True
         try:  # an empty piece behind it shows whether it arrived, and only the reply was lost
-            self._call(ParamsOpcode.PARAMS_WRITE, struct.pack("<I", offset + len(piece)), until)
+            self._call(self.REQUESTS[1], struct.pack("<I", offset + len(piece)), until)
         except ParamsError as error:
             if error.status != BlobStatus.GAP:
                 raise
@@ -257,7 +289,7 @@ class DeviceParams:
             raise NoAnswerError("the device does not answer any more", where=self.where)
         self._piece = max(_LEAST_PIECE, min(self._piece, self._most) // 4)
 
-    def _call(self, opcode: ParamsOpcode, body: bytes = b"", deadline: Deadline | None = None) -> bytes:
+    def _call(self, opcode: IntEnum, body: bytes = b"", deadline: Deadline | None = None) -> bytes:
         try:
             return self._session.extension(opcode, self._index + body, where=self.where, deadline=deadline)
         except DeviceError as error:

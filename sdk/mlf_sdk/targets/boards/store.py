@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from mlf_sdk.errors import DoesNotFitError, NotPossibleError
+from mlf_sdk.codegen.options import MONOCYPHER_SOURCES, ProjectOptions
+from mlf_sdk.errors import DoesNotFitError, InputError, NotPossibleError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.targets.boards.row import Board
@@ -34,13 +36,43 @@ def check_store(models: Sequence[Model], board: Board) -> None:
         )
 
 
-def store_bytes_of(layout: ModelLayout) -> int:
-    """Bytes of the slots of one model; 0 when it has no parameters."""
+def check_trust(options: ProjectOptions, board: Board) -> None:
+    """Check that the board can verify packages.
+
+    Raises:
+        InputError: there is no library that could, or it is not where it should be.
+    """
+    if not options.trust:
+        return
+    if options.monocypher is None:
+        if board.platform == "host":
+            return
+        raise InputError(
+            "the device needs a library that verifies signatures",
+            where="--trust",
+            hint="Get a release of Monocypher (https://monocypher.org), and add --monocypher PATH.",
+        )
+    for name in MONOCYPHER_SOURCES:
+        if not (Path(options.monocypher) / name).is_file():
+            raise InputError(
+                f"there is no Monocypher: {name} is missing",
+                where=options.monocypher,
+                hint="Give the folder of a release, with src/optional in it.",
+            )
+
+
+def store_bytes_of(layout: ModelLayout, *, sealed: bool = False) -> int:
+    """Bytes of the slots of one model; 0 when it has no parameters.
+
+    Args:
+        sealed: packages go into them.
+    """
     if not layout.params_bytes:
         return 0
+    from mlf_sdk.codegen.dynamic import seal_bytes
     from mlf_sdk.codegen.paramsblob import HEADER
 
-    needed = layout.params_bytes + HEADER.size + _BLOB_AT
+    needed = layout.params_bytes + HEADER.size + _BLOB_AT + (seal_bytes(layout) if sealed else 0)
     return SLOTS * ((needed + _ERASE_BYTES - 1) // _ERASE_BYTES * _ERASE_BYTES)
 
 

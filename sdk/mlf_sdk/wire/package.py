@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signed packages to a device (``crt/PACKAGES.md``)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar
+
+from mlf_sdk.codegen.packagefile import HEAD_BYTES, Package
+from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.tools.signing import KEY_ID_BYTES
+from mlf_sdk.wire.codes import Status
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.errors import DeviceError
+from mlf_sdk.wire.params import DeviceParams
+from mlf_sdk.wire.protocol import MessageError
+
+_INFO = struct.Struct("<IIIIII8sB")
+
+
+class PackageOpcode(IntEnum):
+    """Requests of the extension."""
+
+    PACKAGE_INFO = 0x46
+    PACKAGE_BEGIN = 0x47
+    PACKAGE_WRITE = 0x48
+    PACKAGE_COMMIT = 0x49
+
+
+class PackageStatus(IntEnum):
+    """Status codes of packages, in addition to those of parameters."""
+
+    FORMAT = -80
+    KEY = -81
+    REVOKED = -82
+    SIGNATURE = -83
+    FIRMWARE = -84
+    MODEL = -85
+    ARENA = -86
+    OLD = -87
+    ROOM = -88
+    HASH = -89
+    CASE = -90
+
+
+PACKAGE_STATUS_TEXT = {
+    PackageStatus.FORMAT: "this is no package of a version that the device knows, or its sizes disagree",
+    PackageStatus.KEY: "the key that signed it is not trusted",
+    PackageStatus.REVOKED: "the key that signed it is revoked, or it drops a revocation that is in force",
+    PackageStatus.SIGNATURE: "the signature is wrong",
+    PackageStatus.FIRMWARE: "it is for a firmware with other kernels",
+    PackageStatus.MODEL: "it is for another model",
+    PackageStatus.ARENA: "it needs a larger arena than the firmware has",
+    PackageStatus.OLD: "it is not newer than what is in force",
+    PackageStatus.ROOM: "it is larger than the device's slots",
+    PackageStatus.HASH: "its content is not what was signed",
+    PackageStatus.CASE: "a self-test case failed on the device",
+}
+
+
+class PackageError(TargetError):
+    """The device refused a package; the model that was in force still is.
+
+    Attributes:
+        status: what it answered.
+    """
+
+    def __init__(self, status: int, *, where: str = "") -> None:
+        self.status = PackageStatus(status)
+        what = f"the device refused the package ({self.status.name}): {PACKAGE_STATUS_TEXT[self.status]}"
+        super().__init__(what, where=where, hint="The model that was in force still is.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageInfo:
+    """Versions of a device, and a transfer that can go on; sizes in bytes.
+
+    Attributes:
+        version: in force.
+        image_version: of the parameters in the image.
+        room_bytes: largest head and cases together.
+        total, received: of the transfer; 0: there is none.
+        signature: the first bytes of that of the package under way.
+        keys: ids of the trusted keys.
+    """
+
+    version: int
+    image_version: int
+    room_bytes: int
+    program_bytes: int
+    total: int
+    received: int
+    signature: bytes
+    keys: tuple[bytes, ...]
+
+    @classmethod
+    def unpack(cls, body: bytes, where: str) -> PackageInfo:
+        """Decode the reply to PACKAGE_INFO and PACKAGE_COMMIT.
+
+        Raises:
+            MessageError: it is of another size than it says.
+        """
+        if len(body) < _INFO.size or len(body) != _INFO.size + body[_INFO.size - 1] * KEY_ID_BYTES:
+            raise MessageError("the reply about packages has a wrong size", where=where)
+        *fields, _ = _INFO.unpack_from(body)
+        keys = range(_INFO.size, len(body), KEY_ID_BYTES)
+        names = ("version", "image_version", "room_bytes", "program_bytes", "total", "received", "signature")
+        return cls(
+            **dict(zip(names, fields, strict=True)), keys=tuple(body[at : at + KEY_ID_BYTES] for at in keys)
+        )
+
+
+class DevicePackages(DeviceParams):
+    """Packages for one model of a device, over a session after its ``hello``.
+
+    Every method may raise what a session's methods raise, PackageError, and ParamsError.
+    """
+
+    REQUESTS: ClassVar[tuple[IntEnum, IntEnum, IntEnum]] = (
+        PackageOpcode.PACKAGE_BEGIN,
+        PackageOpcode.PACKAGE_WRITE,
+        PackageOpcode.PACKAGE_COMMIT,
+    )
+
+    def package_info(self) -> PackageInfo:
+        """Return versions, trusted keys, and how far a transfer is.
+
+        Raises:
+            InputError: the firmware takes no packages.
+        """
+        try:
+            return PackageInfo.unpack(self._call(PackageOpcode.PACKAGE_INFO), self.where)
+        except DeviceError as error:
+            if error.status not in (Status.OPCODE, Status.MODEL):
+                raise
+            raise InputError(
+                "this firmware takes no packages",
+                where=self.where,
+                hint="Generate its project with --executor graph --trust KEYS, then build and flash it.",
+            ) from error
+
+    def push_package(
+        self, package: Package, progress: Callable[[int, int], None] | None = None
+    ) -> PackageInfo:
+        """Send a package, from where an earlier transfer of it was cut; the device verifies and tries it.
+
+        Args:
+            progress: called with the bytes that are written, and all of them.
+
+        Raises:
+            InputError: the firmware takes no packages.
+            PackageError: the device refused it.
+            TargetError: the old model is in force, unless the error says that the new one may be.
+        """
+        info = self.package_info()
+        goes_on = info.total == len(package.data) and info.signature == package.signature[:KEY_ID_BYTES]
+        start = info.received if goes_on and info.received >= HEAD_BYTES else 0
+        self._write(package.data, info.program_bytes, progress, start=start, stop=HEAD_BYTES)
+        after = PackageInfo.unpack(self._commit(), self.where)
+        if after.version != package.manifest.version:
+            raise TargetError(
+                f"the device says version {after.version} after an update to {package.manifest.version}",
+                where=self.where,
+            )
+        return after
+
+    def _call(self, opcode: IntEnum, body: bytes = b"", deadline: Deadline | None = None) -> bytes:
+        try:
+            return super()._call(opcode, body, deadline)
+        except DeviceError as error:
+            if error.status in PACKAGE_STATUS_TEXT:
+                raise PackageError(error.status, where=self.where) from error
+            raise
