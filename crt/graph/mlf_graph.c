@@ -146,7 +146,7 @@ mlf_blob_status_t mlf_graph_load(const mlf_graph_t *graph, const mlf_graph_confi
     return status;
   }
   mlf_graph_fill_tables(graph, config, params, &tables);
-  memset(out_model, 0, sizeof *out_model);
+  (void)memset(out_model, 0, sizeof *out_model);
   out_model->name = (const char *)graph->names;
   out_model->inputs = tables.named;
   out_model->outputs = &tables.named[graph->num_inputs];
@@ -160,6 +160,6 @@ mlf_blob_status_t mlf_graph_load(const mlf_graph_t *graph, const mlf_graph_confi
   out_model->num_inputs = graph->num_inputs;
   out_model->num_outputs = graph->num_outputs;
   out_model->inputs_kept = (graph->flags & FLAG_INPUTS_KEPT) != 0;
-  memcpy(out_model->archive_sha256, &graph->blob[AT_ARCHIVE_SHA256], sizeof out_model->archive_sha256);
+  (void)memcpy(out_model->archive_sha256, &graph->blob[AT_ARCHIVE_SHA256], sizeof out_model->archive_sha256);
   return MLF_BLOB_OK;
 }

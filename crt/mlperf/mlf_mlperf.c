@@ -284,7 +284,7 @@ static void carry_out(mlf_mlperf_t *server) {
 }
 
 void mlf_mlperf_init(mlf_mlperf_t *server, const mlf_mlperf_config_t *config) {
-  memset(server, 0, sizeof *server);
+  (void)memset(server, 0, sizeof *server);
   server->config = config;
 }
 

@@ -13,7 +13,7 @@ void mlf_mlperf_load_copy(const mlf_mlperf_config_t *config) {
 
   for (i = 0; i < config->model->num_inputs; ++i) {
     const mlf_tensor_t *input = &config->model->inputs[i];
-    memcpy(input->data, from, input->size_bytes);
+    (void)memcpy(input->data, from, input->size_bytes);
     from += input->size_bytes;
   }
 }
@@ -41,7 +41,7 @@ void mlf_mlperf_load_float(const mlf_mlperf_config_t *config) {
 static float sent_float(const mlf_mlperf_config_t *config, uint32_t index) {
   float value;
 
-  memcpy(&value, &config->buffer[index * sizeof value], sizeof value);
+  (void)memcpy(&value, &config->buffer[index * sizeof value], sizeof value);
   return value;
 }
 
@@ -81,10 +81,10 @@ static float value_of(const mlf_mlperf_config_t *config, uint32_t output, uint32
   int32_t stored;
   uint32_t raw = 0;
 
-  memcpy(&raw, (const uint8_t *)tensor->data + index * bytes, bytes); /* little-endian */
+  (void)memcpy(&raw, (const uint8_t *)tensor->data + index * bytes, bytes); /* little-endian */
   if (tensor->type_code == MLF_FLOAT) {
     float value;
-    memcpy(&value, &raw, sizeof value);
+    (void)memcpy(&value, &raw, sizeof value);
     return value;
   }
   stored = (int32_t)raw;

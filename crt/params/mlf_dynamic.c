@@ -7,7 +7,7 @@
 static mlf_blob_status_t find_params(mlf_dynamic_t *dynamic, mlf_params_t *out_params) {
   const mlf_dynamic_config_t *config = dynamic->config;
   const mlf_params_fit_t fit = {dynamic->graph.graph_id, dynamic->graph.params_bytes};
-  memset(out_params, 0, sizeof *out_params);
+  (void)memset(out_params, 0, sizeof *out_params);
   if (config->driver != NULL) {
     const mlf_blob_status_t status =
         mlf_store_open_sealed(&dynamic->store, config->driver, config->seal, &fit, out_params);
@@ -22,8 +22,8 @@ static mlf_blob_status_t find_params(mlf_dynamic_t *dynamic, mlf_params_t *out_p
 }
 
 mlf_blob_status_t mlf_dynamic_boot(mlf_dynamic_t *dynamic, const mlf_dynamic_config_t *config) {
-  memset(dynamic, 0, sizeof *dynamic);
-  memset(config->model, 0, sizeof *config->model);
+  (void)memset(dynamic, 0, sizeof *dynamic);
+  (void)memset(config->model, 0, sizeof *config->model);
   dynamic->config = config;
   dynamic->store.active = MLF_STORE_NONE;
   mlf_blob_status_t status = mlf_graph_open(&dynamic->graph, config->graph_blob, config->graph_blob_bytes);

@@ -53,7 +53,7 @@ static int read_record(const mlf_store_driver_t *driver, uint32_t slot, record_t
 }
 
 static void make_record(uint8_t *out, const record_t *record) {
-  memset(out, 0, MLF_STORE_RECORD_BYTES);
+  (void)memset(out, 0, MLF_STORE_RECORD_BYTES);
   put_u32(out, MLF_STORE_MAGIC);
   put_u32(&out[AT_VERSION], MLF_STORE_VERSION | MLF_STORE_RECORD_BYTES << 16);
   put_u32(&out[AT_GENERATION], record->generation);
@@ -116,7 +116,7 @@ mlf_blob_status_t mlf_store_open_sealed(mlf_store_t *store, const mlf_store_driv
                                         const mlf_store_seal_t *seal, const mlf_params_fit_t *fit,
                                         mlf_params_t *out_params) {
   record_t records[2];
-  memset(store, 0, sizeof *store);
+  (void)memset(store, 0, sizeof *store);
   store->driver = driver;
   store->seal = seal;
   store->fit = *fit;
@@ -180,8 +180,8 @@ static int program(const mlf_store_t *store, uint32_t offset, const uint8_t *dat
   if (rest == 0) {
     return 1;
   }
-  memset(last, driver->erased, sizeof last);
-  memcpy(last, &data[whole], rest);
+  (void)memset(last, driver->erased, sizeof last);
+  (void)memcpy(last, &data[whole], rest);
   return driver->program(driver->ctx, at + whole, last, driver->program_bytes) == 0;
 }
 

@@ -21,7 +21,7 @@ static int32_t file_erase(void *ctx, uint32_t offset, uint32_t size) {
   if (size != sizeof erased) {
     return -1;
   }
-  memset(erased, (int)MLF_STORE_RAM_ERASED, sizeof erased);
+  (void)memset(erased, (int)MLF_STORE_RAM_ERASED, sizeof erased);
   return file_program(ctx, offset, erased, size);
 }
 

@@ -85,7 +85,7 @@ static mlf_frame_event_t finish(mlf_frame_rx_t *rx) {
 }
 
 void mlf_frame_rx_init(mlf_frame_rx_t *rx, uint8_t *data, size_t capacity) {
-  memset(rx, 0, sizeof *rx);
+  (void)memset(rx, 0, sizeof *rx);
   rx->data = data;
   rx->capacity = capacity;
 }

@@ -157,7 +157,7 @@ static void start_session(mlf_rpc_t *rpc, uint32_t session) {
   rpc->reply_size = 0;
   rpc->stack_painted = 0;
   if (rpc->config->state_words != 0) {
-    memset(rpc->config->state, 0, rpc->config->state_words * sizeof(uint32_t));
+    (void)memset(rpc->config->state, 0, rpc->config->state_words * sizeof(uint32_t));
   }
 }
 
@@ -231,7 +231,7 @@ mlf_status_t mlf_rpc_init_sized(mlf_rpc_t *rpc, size_t rpc_bytes, const mlf_rpc_
     }
     left -= config->models[i]->num_inputs + 1u;
   }
-  memset(rpc, 0, sizeof *rpc);
+  (void)memset(rpc, 0, sizeof *rpc);
   rpc->config = config;
   mlf_frame_rx_init(&rpc->rx, rpc->rx_buffer, sizeof rpc->rx_buffer);
   return MLF_OK;

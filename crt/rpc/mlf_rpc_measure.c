@@ -63,7 +63,7 @@ static void walk_guards(const mlf_rpc_request_t *request, int paint) {
   for (uint32_t n = 0; n < model->num_guards; n++) {
     uint8_t *guard = model->guards[n];
     for (uint32_t i = 0; i < MLF_GUARD_BYTES; i++) {
-      if (paint) {
+      if (paint != 0) {
         guard[i] = pattern;
       } else if (guard[i] != pattern) {
         request->rpc->guard = (uint16_t)(n + 1u);
@@ -111,7 +111,7 @@ int32_t mlf_rpc_do_prepare(const mlf_rpc_request_t *request, mlf_rpc_out_t *out)
   mlf_rpc_forget_neighbours(request);
   mlf_rpc_forget_inputs(request);
   if (request->model->arena_bytes != 0) {
-    memset(request->model->arena, pattern, request->model->arena_bytes);
+    (void)memset(request->model->arena, pattern, request->model->arena_bytes);
   }
   *request->note = MLF_RPC_NOTE_PAINTED | (uint32_t)pattern << MLF_RPC_NOTE_PATTERN_SHIFT;
   request->rpc->guard = 0;

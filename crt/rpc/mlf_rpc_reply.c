@@ -9,7 +9,7 @@ void mlf_rpc_put_bytes(mlf_rpc_out_t *out, const void *data, size_t size) {
     out->overflow = 1;
     return;
   }
-  memcpy(out->next, data, size);
+  (void)memcpy(out->next, data, size);
   out->next += size;
   out->left -= size;
 }

@@ -23,13 +23,13 @@ void mlf_rpc_forget_neighbours(const mlf_rpc_request_t *request) {
   for (uint32_t i = 0; i < config->num_models; i++) {
     const mlf_model_t *other = config->models[i];
     if (other != request->model && share_memory(request->model, other)) {
-      memset(mlf_rpc_notes_of(config, i), 0, (other->num_inputs + 1u) * sizeof(uint32_t));
+      (void)memset(mlf_rpc_notes_of(config, i), 0, (other->num_inputs + 1u) * sizeof(uint32_t));
     }
   }
 }
 
 void mlf_rpc_forget_inputs(const mlf_rpc_request_t *request) {
-  memset(request->written, 0, request->model->num_inputs * sizeof(uint32_t));
+  (void)memset(request->written, 0, request->model->num_inputs * sizeof(uint32_t));
 }
 
 void mlf_rpc_forget_results(const mlf_rpc_request_t *request) {
@@ -86,7 +86,7 @@ static mlf_status_t take_bytes(const mlf_rpc_request_t *request, uint32_t *writt
   while (size != 0 && status == MLF_OK) {
     const uint32_t at = *written - model->stream->counters[0] * row_bytes;
     const uint32_t now = size < row_bytes - at ? (uint32_t)size : row_bytes - at;
-    memcpy((uint8_t *)mlf_row(model) + at, data, now);
+    (void)memcpy((uint8_t *)mlf_row(model) + at, data, now);
     if (at + now == row_bytes) {
       const uint64_t start = ticks_now(request->rpc->config);
       status = mlf_rows_done(model, 1);
@@ -134,7 +134,7 @@ int32_t mlf_rpc_do_write(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
     return MLF_RPC_E_GAP;
   }
 #if MLF_STREAMS
-  if (mlf_rpc_is_streamed(request->model, tensor)) {
+  if (mlf_rpc_is_streamed(request->model, tensor) != 0) {
     const mlf_status_t status = write_rows(request, written, offset, size);
     if (status == MLF_OK) {
       mlf_rpc_put_u32(out, *written);
@@ -145,7 +145,7 @@ int32_t mlf_rpc_do_write(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
   if (size != 0) {
     mlf_rpc_forget_neighbours(request);
     *request->note &= request->model->inputs_kept == 0 ? 0xFFFFu & ~MLF_RPC_NOTE_OUTPUTS : 0xFFFFu;
-    memcpy((uint8_t *)tensor->data + offset, &request->body[5], size);
+    (void)memcpy((uint8_t *)tensor->data + offset, &request->body[5], size);
   }
   if (offset + (uint32_t)size > *written) {
     *written = offset + (uint32_t)size;

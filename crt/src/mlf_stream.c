@@ -28,7 +28,7 @@ mlf_status_t mlf_begin(const mlf_model_t *model) {
   if (!mlf_claim(first_step(model))) {
     return MLF_E_BUSY;
   }
-  memset(stream->counters, 0, stream->counter_bytes);
+  (void)memset(stream->counters, 0, stream->counter_bytes);
   *stream->phase = MLF_STREAM_OPEN;
   mlf_release();
   return MLF_OK;
@@ -86,7 +86,7 @@ mlf_status_t mlf_feed(const mlf_model_t *model, const void *rows, uint32_t count
   while (count != 0) {
     const uint32_t room = mlf_rows_free(model);
     const uint32_t now = count < room ? count : room;
-    memcpy(mlf_row(model), from, now * stream->row_bytes);
+    (void)memcpy(mlf_row(model), from, now * stream->row_bytes);
     const mlf_status_t status = mlf_rows_done(model, now);
     if (status != MLF_OK) {
       return status;

@@ -57,7 +57,7 @@ __attribute__((naked, used)) void mlf_fault_handler(void) {
 
 #define WEAK __attribute__((weak, alias("mlf_fault_handler")))
 #define DECLARE(irq, name) void name(void) WEAK;
-#define VECTOR(irq, name) [16u + (irq)] = {.handler = name},
+#define VECTOR(irq, name) [16u + (irq)] = {.handler = (name)},
 
 void NMI_Handler(void) WEAK;
 void HardFault_Handler(void) WEAK;
