@@ -13,10 +13,10 @@ from compiled_models import KernelRunner
 from core_images import MACHINES, run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import core_named
-from mlf_sdk.compiler.kernels import conv_4x4, depthwise_in_registers
+from mlf_sdk.compiler.kernels import conv_4x4, conv_pairs_2ch, depthwise_in_registers
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import Layout
-from mlf_sdk.compiler.kernels.rescale import Form
+from mlf_sdk.compiler.kernels.rescale import Form, low_words
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
@@ -79,6 +79,43 @@ def test_a_tile_of_sums_in_registers(
     np.testing.assert_array_equal(got[:, :channels], wanted)
     assert len({*wanted.ravel()}) > 2 and not got[:, channels:].any()
     assembly(b, TARGET)
+
+
+@pytest.mark.parametrize("form", [Form.FINE, Form.SINGLE])
+@pytest.mark.parametrize(("pixels", "channels", "largest"), [(6, 3, 20), (4, 4, 127), (3, 2, 60), (1, 5, 2)])
+def test_a_tile_of_pairs(pixels: int, channels: int, largest: int, form: Form, tmp_path: Path) -> None:
+    """Two products in one: with pixels of -128 and weights of 127 halves of words are full."""
+    random, taps, pairs = np.random.default_rng(pixels), 12, -(-pixels // 2)
+    x, w = (
+        random.integers(-128, 128, (taps, pixels)),
+        random.integers(-largest, largest + 1, (channels, taps)),
+    )
+    x[:4], w[0, :2], w[1, 2:4] = -128, largest, -largest
+    p, groups = words(random, form, channels), conv_4x4.groups_of(w, 2)
+    chunks = [conv_pairs_2ch._chunks(group) for group in groups]
+    lengths = [chunk for chunk in chunks if chunk is not None]
+    assert len(lengths) == len(groups) and all(sum(chunk) * 2 == taps for chunk in lengths)
+    assert (max(map(len, lengths)) > 2) == (largest > 20)
+    upper = conv_4x4.groups_of(p[:, :1], 2).reshape(-1, 2)
+    lower = upper - (1 << 15) * np.array([[len(chunk)] for chunk in lengths]) + (upper << 16)
+    others = conv_4x4.groups_of(p[:, 1:], 2).reshape(len(groups), -1)
+    table = np.concatenate([upper, low_words(lower), others], axis=1).astype(np.int32).reshape(-1)
+    stream = np.concatenate([conv_pairs_2ch._stream(*one) for one in zip(groups, lengths, strict=True)])
+    buffer = np.pad(x, ((0, 0), (0, 2 * pairs - pixels))).reshape(taps, pairs, 2)
+    buffer = (buffer[..., 0] + (buffer[..., 1] << 16)).astype(np.int32).reshape(-1)
+    epilogue = Epilogue(form, 12, (-128, 100), p.shape[1] - 1)
+    b, first, distance = conv_pairs_2ch.record(pixels, epilogue), (channels - 1) % 2 + 1, channels + 3
+    given = buffer, stream, table, np.zeros(pixels * distance, np.int8), len(groups), first, distance
+    got = outcome(b, tmp_path, *given, target="rv32im")["y"].reshape(pixels, distance)
+    np.testing.assert_array_equal(got[:, :channels], stored(x.T @ w.T + p[:, 0], p[:, 1:], epilogue))
+    assert not got[:, channels:].any()
+    assembly(b, TARGET)
+
+
+def test_weights_that_no_chunk_holds() -> None:
+    """Two taps of -128 times pixels of -128 are more than a half of a word."""
+    assert conv_pairs_2ch._chunks(np.array([[-128, 0], [-128, 0]])) is None
+    assert conv_pairs_2ch._chunks(np.array([[-128, 0], [127, 0], [3, 1], [1, 1]])) == [1, 1]
 
 
 @pytest.mark.parametrize("form", [Form.FINE, Form.DOUBLE])

@@ -128,7 +128,7 @@ _THUMB1: Final[Makers] = {
     "DepthwiseConv2D": ("rows:short_depthwise",),
 }
 _RV32IM: Final[Makers] = {
-    "Conv2D": ("conv_4x4:convolution",),
+    "Conv2D": ("conv_pairs_2ch:convolution", "conv_4x4:convolution"),
     "DepthwiseConv2D": ("depthwise_in_registers:depthwise",),
     "FullyConnected": ("general:of_few_outputs", "dense_fields:dense", "conv_4x4:convolution"),
 }

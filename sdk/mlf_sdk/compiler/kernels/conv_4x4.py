@@ -32,25 +32,24 @@ _SHARED: Final = 1.04  # by which other tiles must be better than the usual one,
 _REGISTERS: Final = 22  # that hold sums and weights
 
 
+def instructions(layout: Layout, channels: int, tile: tuple[int, int]) -> float:
+    """Instructions of a row of the output in tiles of so many pixels and channels."""
+    pixels, outputs = tile
+    taps = layout.rows * layout.used
+    turn = pixels + outputs + 2 * pixels * outputs + _LOOP / _TAPS
+    group = taps * turn + _RESULT * pixels * outputs + _GROUP
+    return -(-layout.ow // pixels) * (-(-channels // outputs) * group + (2 * pixels + 2) * taps)
+
+
 def best_tile(layout: Layout, channels: int) -> tuple[int, int]:
     """Pixels and channels of the tiles that take the fewest instructions."""
-    taps = layout.rows * layout.used
-
-    def cost(tile: tuple[int, int]) -> float:
-        pixels, outputs = tile
-        turn = pixels + outputs + 2 * pixels * outputs + _LOOP / _TAPS
-        group = taps * turn + _RESULT * pixels * outputs + _GROUP
-        tiles = -(-layout.ow // pixels)
-        whole = tiles * (-(-channels // outputs) * group + (2 * pixels + 2) * taps)
-        return whole * (1 if tile == _USUAL else _SHARED)
-
     shapes = [
         (pixels, outputs)
         for outputs in range(1, min(4, channels) + 1)
         for pixels in range(1, min(8, layout.ow) + 1)
         if outputs * (pixels + 1) <= _REGISTERS
     ]
-    return min(shapes, key=cost)
+    return min(shapes, key=lambda t: instructions(layout, channels, t) * (1 if t == _USUAL else _SHARED))
 
 
 def convolution(layer: Contraction) -> Kernel | None:
