@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import mlf_sdk
+from archives import Spec, build, write
 from flash_helpers import halted_machine, tcp_server, until
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import InputError, TargetError, ToolError
@@ -48,6 +50,28 @@ def test_a_board_that_runs_another_model_is_flashed_twice(app: Path, other: Path
     with halted_machine(tmp_path, image=other / "build" / "app.elf") as machine:
         for project in (app, other):
             report = flash(project, runner="gdb", port=machine.gdb, console=machine.console, timeout_s=60)
+            assert [m.archive_sha256 for m in report.device.models] == [sha(project)]
+
+
+RV32 = ("qemu-system-riscv32", "-bios", "none")
+
+
+@pytest.mark.skipif(
+    any(shutil.which(p) is None for p in (RV32[0], "riscv64-unknown-elf-gcc")), reason="no tools for RISC-V"
+)
+def test_a_core_of_another_architecture(tmp_path: Path) -> None:
+    """An empty RISC-V board, and then one that runs another model with its interrupts on."""
+    apps = []
+    for spec in (Spec(), Spec(name="other", dtype="int8")):
+        apps.append(tmp_path / spec.name)
+        mlf_sdk.generate(write(build(spec), tmp_path / f"{spec.name}.tar"), apps[-1], board="qemu-virt-rv32")
+        mlf_sdk.build(apps[-1])
+    with halted_machine(tmp_path, machine="virt", emulator=RV32) as machine:
+        for project in apps:
+            report = flash(
+                project, runner="gdb-riscv", port=machine.gdb, console=machine.console, timeout_s=60
+            )
+            assert report.proven
             assert [m.archive_sha256 for m in report.device.models] == [sha(project)]
 
 

@@ -34,16 +34,21 @@ class Machine:
 
 @contextmanager
 def halted_machine(
-    folder: Path, *, machine: str = "mps2-an386", image: Path | None = None, halted: bool = True
+    folder: Path,
+    *,
+    machine: str = "mps2-an386",
+    image: Path | None = None,
+    halted: bool = True,
+    emulator: tuple[str, ...] = ("qemu-system-arm", "-trace", "cmsdk_apb_uart_set_params"),
 ) -> Iterator[Machine]:
     """QEMU with a debug server on a socket and its UART on a pty; ``image``: what it was flashed with before."""
     gdb = folder / "gdb.sock"
     said = folder / "qemu.out"
     trace = folder / "qemu.trace"
-    argv = ["qemu-system-arm", "-machine", machine, "-nodefaults", "-display", "none"]
+    argv = [*emulator, "-machine", machine, "-nodefaults", "-display", "none"]
     argv += ["-monitor", "none", "-nic", "none", "-chardev", "pty,id=console", "-serial", "chardev:console"]
     argv += [*(["-S"] if halted else []), "-gdb", f"unix:path={gdb},server=on,wait=off"]
-    argv += ["-trace", "cmsdk_apb_uart_set_params", "-D", str(trace)]
+    argv += ["-D", str(trace)]
     if image is not None:
         argv += ["-kernel", str(image)]
     with said.open("wb") as out:
