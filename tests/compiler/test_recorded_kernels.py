@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlf_sdk.compiler.kernels import dense_shifted_words, depthwise, vector_matrix, widening
+from mlf_sdk.compiler.kernels import dense_shifted_words, depthwise, vector_matrix, widening, winograd_input
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
@@ -130,3 +130,28 @@ def test_products_of_shifted_words(record: str, target: str, tmp_path: Path) -> 
             wanted = wanted + (words[quad] >> 8 * k) * factors[4 * quad + k]
     np.testing.assert_array_equal(got, wanted.astype(np.uint32).view(np.int32))
     assembly(b, instruction_set(target))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("squares", "ic"), [(2, 8), (3, 12), (4, 20)])
+def test_squares_of_two_rows_are_transformed(squares: int, ic: int, sign: int, tmp_path: Path) -> None:
+    """Four products a square, rows of all squares behind each other: even channels of four, then odd ones."""
+    b = winograd_input.record("sadd16" if sign > 0 else "ssub16", squares, ic)
+    columns, row = 2 * squares + 2, ic // 2 * squares
+    u, lower = np.random.default_rng(ic).integers(-128, 128, (2, columns, ic)).astype(np.int8)
+    got = outcome(b, tmp_path, u.reshape(-1), lower.reshape(-1), np.zeros(4 * row, np.int32))["b"]
+    v = u.astype(np.int64) + sign * lower.astype(np.int64)
+    for square in range(squares):
+        first, second, third, fourth = v[2 * square : 2 * square + 4]
+        for number, wanted in enumerate((second + third, third - second, first - third, second - fourth)):
+            words = got[number * row :][:row].reshape(ic // 4, 2, squares)[:, :, square]
+            found = halves(words).reshape(ic // 4, 2, 2)  # four channels, half, pair
+            np.testing.assert_array_equal(found, wanted.reshape(ic // 4, 2, 2).transpose(0, 2, 1))
+    assembly(b, DSP)
+
+
+def test_squares_fit_the_offsets_of_loads(tmp_path: Path) -> None:
+    for squares, most in ((2, 512), (3, 512), (4, 452)):
+        assert winograd_input.reaches(squares, most)
+        assembly(winograd_input.record("ssub16", squares, most), DSP)
+    assert not winograd_input.reaches(4, 456)

@@ -21,7 +21,7 @@ from mlf_sdk.compiler.kernels.convolution import Layout, fits_fine
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
-from mlf_sdk.compiler.kernels.winograd_input import PAIRS, transform
+from mlf_sdk.compiler.kernels.winograd_input import reaches, transform
 from mlf_sdk.compiler.operators import Array
 
 MAX_SQUARES: Final = 4
@@ -44,7 +44,10 @@ def convolution(layer: Contraction) -> Kernel | None:
     ic = layer.depth
     if oc < _LEAST_OUTPUTS or oh < 2 or ow < 4 or ic % 4 or not _LEAST_CHANNELS <= ic <= _MAX_CHANNELS:
         return None
-    squares = min(range(2, min(MAX_SQUARES, ow // 2) + 1), key=lambda s: -(-ow // (2 * s)) * (s + 1.25))
+    sizes = [s for s in range(2, min(MAX_SQUARES, ow // 2) + 1) if reaches(s, ic)]
+    if not sizes:
+        return None
+    squares = min(sizes, key=lambda s: -(-ow // (2 * s)) * (s + 1.25))
     if (2 * squares - 1) * oc > MAX_OFFSET or ow * oc > _MOST_ROW:
         return None
     rescale = layer.rescale(fine=fits_fine(layer.rows))
@@ -53,11 +56,11 @@ def convolution(layer: Contraction) -> Kernel | None:
     layout = Layout(layer, 2 * squares, 1, lines=2)
     layout.buffer_bytes = 32 * ic * squares
     tile, texts = _tile(squares, ic, ow * oc, oc, rescale)
-    squared, text = transform(squares, ic)
+    squared, more = transform(squares, ic)
     return layout.kernel(
         f"{tile}(b0, p0, {{}}, {oc})",
         squared,
-        {**texts, "pairs_of_bytes": PAIRS, squared: text},
+        {**texts, **more},
         (_stream(layer.weights.constant, layer.starts(rescale), rescale),),
         "_winograd",
     )

@@ -29,6 +29,7 @@ MEANINGS: Final = {
     "smlabt": "c + low_half(a) * high_half(b)",
     "smlatb": "c + high_half(a) * low_half(b)",
     "smuad": "low_half(a) * low_half(b) + high_half(a) * high_half(b)",
+    "sadd16": "halves(low_half(a) + low_half(b), high_half(a) + high_half(b))",
     "ssub16": "halves(low_half(a) - low_half(b), high_half(a) - high_half(b))",
     "sxtab16": "halves(low_half(a) + low_byte(b), high_half(a) + low_byte(b >> 16))",
     "sxtab16_ror8": "halves(low_half(a) + low_byte(b >> 8), high_half(a) + low_byte(b >> 24))",
