@@ -46,8 +46,19 @@ class Choices(msgspec.Struct, frozen=True):
             streamed = self.memory.streamed(start, end)
             if end - start > 1 or streamed:
                 lines, scratch = self._faster((start, end), max(most_bytes, cut.peak_bytes))
-                graph = fuse(graph, self.memory.operators[start:end], lines, scratch, streamed)
+                graph = fuse(
+                    graph,
+                    self.memory.operators[start:end],
+                    lines,
+                    scratch,
+                    streamed,
+                    narrow=self._narrow,
+                )
         return graph
+
+    @property
+    def _narrow(self) -> bool:
+        return self.memory.mode is InputMode.STREAMED
 
     def within(self, most_bytes: int) -> Iterator[Graph]:
         """Graphs that may take some RAM, the fastest first; the last one takes the least, fit or not."""
@@ -80,7 +91,8 @@ class Choices(msgspec.Struct, frozen=True):
         """Memory of operators by their positions; None for one that does not make so many rows at once."""
         operators = self.memory.operators
         return {
-            k: _memory_of(self.graph, operators[k], self.kernels, n, scratch_bytes) for k, n in lines.items()
+            k: _memory_of(self.graph, operators[k], self.kernels, n, scratch_bytes, narrow=self._narrow)
+            for k, n in lines.items()
         }
 
     def _fits(self, interval: Interval, kernels: dict[int, OperatorMemory | None], most_bytes: int) -> bool:
@@ -107,7 +119,11 @@ def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOL
         ValueError: the input is streamed, and the operators that read it can't run by rows, or not in what
             the layers take on whole inputs.
     """
-    result = [_memory_of(graph, operator, kernels) or OperatorMemory() for operator in graph.operators]
+    narrow = mode is InputMode.STREAMED
+    result = [
+        _memory_of(graph, operator, kernels, narrow=narrow) or OperatorMemory()
+        for operator in graph.operators
+    ]
     plain = RowMemory(graph, result)
     count = len(plain.operators)
     alone = [plain.interval(k, k + 1) for k in range(count)]
@@ -179,14 +195,24 @@ def _prevented(operator: Operator, why: str) -> InputError:
 
 
 def _memory_of(
-    graph: Graph, operator: Operator, kernels: Kernels, lines: int = 1, scratch_bytes: int = SCRATCH_BYTES
+    graph: Graph,
+    operator: Operator,
+    kernels: Kernels,
+    lines: int = 1,
+    scratch_bytes: int = SCRATCH_BYTES,
+    *,
+    narrow: bool = False,
 ) -> OperatorMemory | None:
     """Memory of an operator's kernels; None where those of rows do not make so many at once."""
     kernel: Kernel | None = next(kernels(graph, operator), None)
     if kernel is None:
         return OperatorMemory(row_workspace_bytes=None) if lines == 1 else None
     firings = firings_of(graph, operator, lines)
-    tiles = row_tiles(graph, operator, firings, kernels, scratch_bytes) if firings is not None else ()
+    tiles = (
+        row_tiles(graph, operator, firings, kernels, scratch_bytes, narrow=narrow)
+        if firings is not None
+        else ()
+    )
     if lines > 1 and not (tiles and firings is not None and firings.lines == lines):
         return None
     scratch = max((t.kernel.workspace_bytes for t in tiles), default=None)

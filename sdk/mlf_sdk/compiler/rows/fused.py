@@ -19,11 +19,13 @@ def fuse(
     lines: Sequence[int] = (),
     scratch_bytes: int = SCRATCH_BYTES,
     streamed: Sequence[int] = (),
+    *,
+    narrow: bool = False,
 ) -> Graph:
     """The graph with operators as one, at the place of the last of them.
 
     Args:
-        lines, scratch_bytes, streamed: see `Fused`.
+        lines, scratch_bytes, streamed, narrow: see `Fused`.
     """
     inside = {id(one) for one in operators}
     made = {y for o in operators for y in o.outputs}
@@ -38,6 +40,7 @@ def fuse(
         operators=tuple(operators),
         lines=tuple(lines),
         scratch_bytes=scratch_bytes,
+        narrow=narrow,
         streamed=tuple(streamed),
     )
     last = operators[-1]

@@ -11,6 +11,7 @@ import msgspec
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.contraction import Contraction
+from mlf_sdk.compiler.kernels.conv_2ch_int8 import in_scratch
 from mlf_sdk.compiler.kernels.depthwise_blocks import row_kernel
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
 from mlf_sdk.compiler.kernels.pooling import pool_rows
@@ -21,6 +22,7 @@ Kernels = Callable[[Graph, Operator], Iterator[Kernel]]
 """Kernels that can compute an operator, the preferred one first."""
 
 _PAIRED = ("depthwise_3x3",)  # families of kernels of pairs of rows
+_NARROWED = ("conv_2ch", "conv_1x1_2ch")  # families that `conv_2ch_int8.in_scratch` has smaller tiles of
 _WORD = 4  # bytes: kernels read words, so that rows must begin at whole ones
 
 
@@ -38,12 +40,18 @@ class RowTile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def row_tiles(
-    graph: Graph, operator: Operator, firings: Firings, kernels: Kernels, scratch_bytes: int
+    graph: Graph,
+    operator: Operator,
+    firings: Firings,
+    kernels: Kernels,
+    scratch_bytes: int,
+    *,
+    narrow: bool = False,
 ) -> tuple[RowTile, ...]:
     """Kernels of all firings of an operator, in their order; none where some firing has none.
 
     Args:
-        scratch_bytes: that those may take that can do with less.
+        scratch_bytes, narrow: see `Fused`.
     """
     if firings.reduces:
         return _sums(graph, operator, firings)
@@ -54,10 +62,14 @@ def row_tiles(
     blocks: tuple[RowTile, ...] = ()
     if isinstance(operator, DepthwiseConv2D):
         blocks = _blocks(graph, operator, firings, kernels, scratch_bytes)
-    return blocks or (_tiles(graph, operator, firings, kernels) if firings.lines == 1 else ())
+    if blocks or firings.lines > 1:
+        return blocks
+    return _tiles(graph, operator, firings, kernels, scratch_bytes if narrow else None)
 
 
-def _tiles(graph: Graph, operator: Operator, firings: Firings, kernels: Kernels) -> tuple[RowTile, ...]:
+def _tiles(
+    graph: Graph, operator: Operator, firings: Firings, kernels: Kernels, scratch_bytes: int | None
+) -> tuple[RowTile, ...]:
     """Kernels of the operator on the rows that each firing reads."""
     if not isinstance(operator, (Conv2D, DepthwiseConv2D, Pool2D, *ELEMENTWISE)):
         return ()
@@ -66,7 +78,7 @@ def _tiles(graph: Graph, operator: Operator, firings: Firings, kernels: Kernels)
     found: list[RowTile] = []
     for shape, same in groupby(shapes):
         if shape not in known:
-            known[shape] = None if shape is None else _kernel(graph, operator, shape, kernels)
+            known[shape] = None if shape is None else _kernel(graph, operator, shape, kernels, scratch_bytes)
         kernel = known[shape]
         if kernel is None:
             return ()
@@ -145,8 +157,10 @@ def _reads_bytes(graph: Graph, operator: Operator, x: int) -> bool:
     )
 
 
-def _kernel(graph: Graph, operator: Operator, shape: _Shape, kernels: Kernels) -> Kernel | None:
-    """The preferred kernel of an operator on the rows of a firing."""
+def _kernel(
+    graph: Graph, operator: Operator, shape: _Shape, kernels: Kernels, scratch_bytes: int | None
+) -> Kernel | None:
+    """The preferred kernel of an operator on the rows of a firing, in smaller tiles where scratch is short."""
     values = list(graph.values)
     for number, height in (*shape.heights, *((y, 1) for y in operator.outputs)):
         values[number] = _of_height(values[number], height)
@@ -155,6 +169,14 @@ def _kernel(graph: Graph, operator: Operator, shape: _Shape, kernels: Kernels) -
         operator = dataclasses.replace(operator, window=dataclasses.replace(operator.window, before=before))
     part = dataclasses.replace(graph, values=tuple(values))
     kernel = next(kernels(part, operator), None)
+    if (
+        kernel is not None
+        and scratch_bytes is not None
+        and kernel.workspace_bytes > scratch_bytes
+        and isinstance(operator, Conv2D)
+        and kernel.family in _NARROWED
+    ):
+        kernel = in_scratch(Contraction.of(part, operator), scratch_bytes) or kernel
     states = kernel is not None and any(p.role is Role.STATE for p in kernel.parameters)
     return None if states else kernel
 
