@@ -160,7 +160,7 @@ def _reads_bytes(graph: Graph, operator: Operator, x: int) -> bool:
 def _kernel(
     graph: Graph, operator: Operator, shape: _Shape, kernels: Kernels, scratch_bytes: int | None
 ) -> Kernel | None:
-    """The preferred kernel of an operator on the rows of a firing, in smaller tiles where scratch is short."""
+    """The preferred kernel of an operator on a firing's rows, in smaller tiles where scratch is short."""
     values = list(graph.values)
     for number, height in (*shape.heights, *((y, 1) for y in operator.outputs)):
         values[number] = _of_height(values[number], height)
