@@ -7,6 +7,7 @@ import dataclasses
 import subprocess
 import tarfile
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -64,6 +65,19 @@ def test_a_board_runs_it_in_as_many_instructions_on_as_much_stack(
     assert inline.check.regions == apart.check.regions and inline.check.kernels == apart.check.kernels
     depths = [report.check.stack.image.bytes for report in (inline, apart)]
     assert depths[0] == depths[1]
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(
+    any(which(p) is None for p in ("riscv64-unknown-elf-gcc", "qemu-system-riscv32")),
+    reason="no tools for RISC-V",
+)
+def test_a_board_of_another_architecture_runs_it(model: Path) -> None:
+    """Calls of functions in another source may take other instructions there."""
+    inline, apart = (mlf_sdk.run(model, board="qemu-virt-rv32", asm=asm) for asm in ("inline", "file"))
+    assert inline.verdict == apart.verdict == "PASS"
+    assert inline.instructions is not None and apart.instructions is not None
+    assert abs(inline.instructions - apart.instructions) < inline.instructions // 100
 
 
 @pytest.mark.toolchain

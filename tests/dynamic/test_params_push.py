@@ -175,6 +175,23 @@ def test_cut_at_every_block_on_qemu(emulated: Board, scaled_params: Path) -> Non
 
 
 @pytest.mark.qemu
+@pytest.mark.skipif(
+    any(shutil.which(p) is None for p in ("riscv64-unknown-elf-gcc", "qemu-system-riscv32")),
+    reason="no tools for RISC-V",
+)
+def test_parameters_outlast_a_boot_of_another_architecture(scaled_params: Path, tmp_path: Path) -> None:
+    """The slots are a part of the only memory of the machine, which the image is loaded to as well."""
+    board = Board(build_project(DIGITS, tmp_path / "app", "qemu-virt-rv32"))
+    board.forget()
+    old, blob = board.output(), new_blob(board, scaled_params)
+    data, piece = blob.pack(), 2048
+    for commit in (False, True):
+        with board.booted() as session:
+            push_until(session, data, piece, -(-len(data) // piece), commit=commit)
+        assert (np.abs(board.output() - old).max() > 0.1) == commit
+
+
+@pytest.mark.qemu
 def test_same_outputs_as_the_static_executor(emulated: Board, host: Board) -> None:
     emulated.forget()
     host.forget()

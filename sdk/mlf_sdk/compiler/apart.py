@@ -71,11 +71,11 @@ def _definition(found: re.Match[str], symbol: str, notes: Iterable[str]) -> str:
     """A function in assembly, in a section of its own, with rules for debuggers."""
     parameters = found["parameters"].replace(_UNUSED, "")
     about = [f"{found['result']}{symbol}({parameters})", *_layers(notes)]
+    is_riscv = "__riscv" in found["condition"]
     lines = [f"#if {found['condition']}", "/* " + "\n * ".join(about) + " */"]
     lines += [
         f'    .section .text.{symbol}, "ax", %progbits',
-        "    .p2align 2",
-        *(() if "__riscv" in found["condition"] else ("    .thumb", "    .thumb_func")),
+        *(["    .p2align 1"] if is_riscv else ["    .p2align 2", "    .thumb", "    .thumb_func"]),
     ]
     lines += [f"    .global {symbol}", f"    .type {symbol}, %function", f"{symbol}:", "    .cfi_startproc"]
     lines += [_spelled(line.strip()) for line in found["lines"].splitlines()]

@@ -83,5 +83,6 @@ def _kept_memory(board: Board) -> MachineMemory | None:
     machine = machine_of(board)
     if machine is None:
         return None
-    more = {m.origin for m in board.memories if m.kind == "ram" and m.name != board.ram.name}
-    return next((m for m in machine.memories if m.main and m.origin in more), None)
+    more = [m.origin for m in board.memories if m.kind == "ram" and m.name != board.ram.name]
+    main = (m for m in machine.memories if m.main)
+    return next((m for m in main if any(0 <= at - m.origin < m.size_bytes for at in more)), None)
