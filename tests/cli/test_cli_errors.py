@@ -36,6 +36,8 @@ def check_block(called: Called, code: int, *says: str) -> dict[str, str]:
     ("argv", "says"),
     [
         (["nope"], ["no such command 'nope'", "mlf-sdk --help"]),
+        (["exprot"], ["no such command 'exprot'", "Did you mean export?"]),
+        (["bench", "mlpref"], ["no such command 'mlpref'", "where: mlf-sdk bench\n", "Did you mean mlperf?"]),
         (["run", "--nope"], ["no such option", "--nope", "where: mlf-sdk run", "mlf-sdk run --help"]),
         (["--nope", "run"], ["no such option", "--nope", "where: mlf-sdk\n"]),
         (["inspect"], ["missing argument 'MODEL|ARCHIVE|FIRMWARE'"]),

@@ -17,6 +17,7 @@ from archives import Spec, build, write
 from flash_helpers import halted_machine, stub
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.lock import read_lock
+from mlf_sdk.errors import ToolError
 from mlf_sdk.pipeline.firmware import inspect_firmware
 
 pytestmark = pytest.mark.qemu
@@ -173,3 +174,16 @@ def test_projects_that_can_not_be_flashed(app: Path, tmp_path: Path, stubs_first
     assert (code, out) == (2, "")
     assert "its application (standalone) answers no requests" in " ".join(err.split())
     assert call(capsys, *argv, "--unproven-ok")[0] == 0
+
+
+def test_a_missing_program_is_named_before_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs_arm: None
+) -> None:
+    """Not that no serial port was given, which matters only once there is a program to flash with."""
+    layers = Path(__file__).resolve().parents[2] / "examples/layers/layers.tflite"
+    mlf_sdk.generate(layers, tmp_path / "app", board="nucleo-f411re")
+    mlf_sdk.build(tmp_path / "app")
+    monkeypatch.setattr("shutil.which", lambda *_args, **_named: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError, match="'openocd' is not installed"):
+        mlf_sdk.flash(tmp_path / "app")

@@ -7,6 +7,7 @@ Exit codes: 0 good; 1 the work was done and a check or comparison failed; 2 bad 
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from mlf_sdk.version import __version__
 
 _NAME = "mlf-sdk"
 _COMPLETE = "_MLF_SDK_COMPLETE"
+_NO_COMMAND = re.compile(r"No such command '([^']*)'")
 
 # Name, module and summary of each command, in the order of work; modules are imported when asked for.
 _COMMANDS = (
@@ -255,7 +257,21 @@ def _stopped() -> int:
 
 def _arguments_error(error: click.ClickException) -> InputError:
     """Bad arguments as one of our errors."""
-    said = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else _NAME
-    return InputError(said[:1].lower() + said[1:], where=command, hint=f"See: {command} --help")
+    said = error.format_message().rstrip(".")
+    hint = f"See: {command} --help"
+    unknown = _NO_COMMAND.match(said)
+    if unknown and isinstance(error, click.UsageError) and isinstance(context, click.Context):
+        close = _close_commands(unknown[1], context)
+        said, hint = unknown[0], f"Did you mean {close}? {hint}" if close else hint
+    return InputError(said[:1].lower() + said[1:], where=command, hint=hint)
+
+
+def _close_commands(name: str, context: click.Context) -> str:
+    """Names of commands that are nearly ``name``; empty: there are none."""
+    from difflib import get_close_matches
+
+    group = context.command
+    known = group.list_commands(context) if isinstance(group, click.Group) else []
+    return " or ".join(get_close_matches(name, known, n=2, cutoff=0.6))

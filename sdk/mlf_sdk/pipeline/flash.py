@@ -18,7 +18,7 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.verification import Expected, Verification, compare_device, expected_of_project
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError
-from mlf_sdk.targets.flashers.execute import FlashRun
+from mlf_sdk.targets.flashers.execute import FlashRun, check_program
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.serial.ports import find_port
 from mlf_sdk.targets.serial.session import port_session
@@ -101,6 +101,8 @@ def flash_request(request: Request, own: FlashOptions, pipeline: Pipeline) -> Fl
         watch=progress.log if progress.shows_log else None,
     )
     row = target.runner(project.folder, job)
+    if lock.platform == "baremetal":
+        check_program(row)
     console = own.console or (request.port if row.kind == "program" and row.port != "gdb" else None)
     expected = expected_of_project(project.folder, lock)
     unproven = _unprovable(lock, expected, target.board, row, console)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,7 +96,7 @@ class BaremetalTarget(CmakeTarget):
                 "baremetal",
                 *(("libc",) if toolchain.own_headers else ()),
             ),
-            crt_without=_of_others(isa),
+            crt_without=_of_others(isa, [f"baremetal/{name}.c" for name in sources]),
             definitions=_server_limits(board) if options.app == "rpc" else (),
             toolchain="board/toolchain.cmake",
             cmsis_nn_includes=cmsis_nn_includes(options),
@@ -173,7 +173,8 @@ def _server_limits(board: Board) -> tuple[str, ...]:
     return (f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}", *window)
 
 
-def _of_others(isa: Isa) -> tuple[str, ...]:
-    """Files and folders of the runtime that only other architectures need."""
+def _of_others(isa: Isa, needed: Collection[str]) -> tuple[str, ...]:
+    """Files and folders of the runtime that only other architectures need, without those ``needed`` here."""
     others = [one for one in load_isas().values() if one.name != isa.name]
-    return tuple(path for one in others for path in (f"baremetal/{one.name}", *one.sources))
+    paths = [path for one in others for path in (f"baremetal/{one.name}", *one.sources)]
+    return tuple(path for path in paths if path not in needed)

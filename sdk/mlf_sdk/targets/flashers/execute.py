@@ -116,6 +116,16 @@ def run_runner(
     )
 
 
+def check_program(row: RunnerRow, which: Which = shutil.which) -> None:
+    """Check that a runner's program is installed, before anything else is asked for.
+
+    Raises:
+        RunnerMissingError: it is not.
+    """
+    if row.kind == "program":
+        _program(row, which)
+
+
 def _check_needs(row: RunnerRow, job: FlashJob, options: Mapping[str, str]) -> None:
     missing = [need for need in row.needs if need not in options]
     if missing and not job.extra:
