@@ -120,7 +120,10 @@ def layers() -> bytes:
     x = m.conv(x, 16, (3, 3), 1, same=True, activation=1)
     x = m.conv(x, 16, (3, 3), 1, same=True, depthwise=True)
     x = m.conv(x, 13, (3, 3), 1, same=True)
-    rows = m.dense(m.dense(m.input((1, 40)), 33), 1, largest=60)
+    small = m.dense(
+        m.dense(m.input((1, 40)), 33), 12, largest=7
+    )  # weights of which long chunks fit a half of a word
+    rows = m.dense(small, 1, largest=60)
     return m.finish(m.dense(x, 9), rows)
 
 
