@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "sdk" / "mlf_sdk"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MAX_LINES = 350
+MAX_COMPILER_LINES = 300  # of its modules, those of regions of rows aside
 RIDDLE = re.compile(r"(What|Whether|How|Where|Why|Who|When)\b")
 FORMAT_NAME = re.compile(r"\bMLF\b|tvmgen_")
 
@@ -44,6 +45,12 @@ LAYERS = (
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FRONT = "__init__"  # the package's own front door re-exports; it may import any layer
+
+
+def most_lines(name: str) -> int:
+    """Lines that a module may have."""
+    in_compiler = name.startswith("compiler/") and not name.startswith("compiler/rows/")
+    return MAX_COMPILER_LINES if in_compiler else MAX_LINES
 
 
 def name_of(path: Path) -> str:
@@ -221,7 +228,7 @@ def test_only_some_print_exit_or_start_programs() -> None:
 
 def test_modules_are_short() -> None:
     lines = {name_of(path): len(text_of(path).splitlines()) for path in MODULES}
-    assert {name: count for name, count in lines.items() if count > MAX_LINES} == {}
+    assert {name: count for name, count in lines.items() if count > most_lines(name)} == {}
 
 
 def test_only_frontends_name_formats() -> None:

@@ -11,16 +11,8 @@ import numpy as np
 import pytest
 
 from kernel_checks import KernelCheck
-from mlf_sdk.compiler.operators import (
-    UNLIMITED,
-    AddN,
-    Call,
-    Convert,
-    L2Normalise,
-    Map,
-    Rounding,
-    UpdateSlice,
-)
+from mlf_sdk.compiler.computed import UpdateSlice
+from mlf_sdk.compiler.operators import UNLIMITED, AddN, Call, Convert, L2Normalise, Map, Rounding
 from mlf_sdk.compiler.reals import Accumulate, MatMul
 from mlf_sdk.compiler.scales import COMPARISONS
 from one_operator import Values, compare, fields

@@ -133,3 +133,20 @@ class DetectionPostProcess(Operator):
     classes: int
     least_score: float
     most_overlap: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateSlice(Operator):
+    """The first input with the second one put where the third, the place of its first element, says.
+
+    The place is moved into the input where the second would reach beyond it.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgExtreme(Operator):
+    """Index of the largest (or smallest) element along an axis; of equal ones the first, or the last."""
+
+    axis: int
+    smallest: bool
+    last: bool = False

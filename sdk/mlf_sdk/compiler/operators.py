@@ -6,9 +6,12 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from mlf_sdk.compiler.regions import Region
 
 Array = np.ndarray[Any, np.dtype[Any]]
 UNLIMITED: Final = (-math.inf, math.inf)
@@ -232,51 +235,6 @@ class AddN(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateSlice(Operator):
-    """The first input with the second one put where the third, the place of its first element, says.
-
-    The place is moved into the input where the second would reach beyond it.
-    """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """One loop of a `Region`.
-
-    Attributes:
-        extent: iterations.
-        source: distance in elements of the input between iterations, or the offset of each.
-        target: distance in elements of the output between iterations.
-    """
-
-    extent: int
-    source: int | tuple[int, ...]
-    target: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """Elements of one input that go to places of one output; offsets in elements."""
-
-    input: int
-    output: int
-    source: int
-    target: int
-    axes: tuple[Axis, ...]
-
-    def indices(self) -> tuple[Array, Array]:
-        """Flat positions in the input and in the output, element by element."""
-        source = np.array([self.source], np.int64)
-        target = np.array([self.target], np.int64)
-        for axis in self.axes:
-            steps = np.arange(axis.extent, dtype=np.int64)
-            offsets = steps * axis.source if isinstance(axis.source, int) else np.array(axis.source)
-            source = (source[:, None] + offsets).reshape(-1)
-            target = (target[:, None] + steps * axis.target).reshape(-1)
-        return source, target
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Operator):
     """Copies of elements; what no region writes holds ``fill``."""
 
@@ -305,15 +263,6 @@ class Custom(Operator):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reshape(Operator):
     """The same bytes in another shape."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArgExtreme(Operator):
-    """Index of the largest (or smallest) element along an axis; of equal ones the first, or the last."""
-
-    axis: int
-    smallest: bool
-    last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

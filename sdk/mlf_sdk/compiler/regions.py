@@ -5,14 +5,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
-from mlf_sdk.compiler.operators import Axis, Region
+from mlf_sdk.compiler.operators import Array
 
 Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One loop of a `Region`.
+
+    Attributes:
+        extent: iterations.
+        source: distance in elements of the input between iterations, or the offset of each.
+        target: distance in elements of the output between iterations.
+    """
+
+    extent: int
+    source: int | tuple[int, ...]
+    target: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """Elements of one input that go to places of one output; offsets in elements."""
+
+    input: int
+    output: int
+    source: int
+    target: int
+    axes: tuple[Axis, ...]
+
+    def indices(self) -> tuple[Array, Array]:
+        """Flat positions in the input and in the output, element by element."""
+        source = np.array([self.source], np.int64)
+        target = np.array([self.target], np.int64)
+        for axis in self.axes:
+            steps = np.arange(axis.extent, dtype=np.int64)
+            offsets = steps * axis.source if isinstance(axis.source, int) else np.array(axis.source)
+            source = (source[:, None] + offsets).reshape(-1)
+            target = (target[:, None] + steps * axis.target).reshape(-1)
+        return source, target
 
 
 def strides(shape: Shape) -> tuple[int, ...]:

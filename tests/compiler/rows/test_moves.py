@@ -8,7 +8,8 @@ import pytest
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import INT8, Graph, Value
-from mlf_sdk.compiler.operators import Move, Region
+from mlf_sdk.compiler.operators import Move
+from mlf_sdk.compiler.regions import Region
 from mlf_sdk.compiler.rows.needs import firings_of
 
 Shape = tuple[int, ...]

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mlf_sdk.compiler.computed import ArgExtreme
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type, loops, operands
-from mlf_sdk.compiler.operators import ArgExtreme, Move, ReadState, Region, WriteState
-from mlf_sdk.compiler.regions import simplified
+from mlf_sdk.compiler.operators import Move, ReadState, WriteState
+from mlf_sdk.compiler.regions import Region, simplified
 
 
 def move(graph: Graph, operator: Move) -> Kernel:

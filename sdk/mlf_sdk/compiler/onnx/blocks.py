@@ -9,11 +9,11 @@ import numpy as np
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.computed import ArgExtreme
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.movement import move_through_dequantise, moved
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
-from mlf_sdk.compiler.operators import ArgExtreme
 
 
 def _blocks(context: Context, node: Node, first: Shape, order: Shape, shape: Shape) -> None:

@@ -20,7 +20,8 @@ from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
 from mlf_sdk.compiler.onnx.budget import Budget
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
 from mlf_sdk.compiler.onnx.tensor import NHWC, Shape, Tensor, kept_type, nhwc_shape, to_nhwc
-from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Move, Region, Reshape
+from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Move, Reshape
+from mlf_sdk.compiler.regions import Region
 from mlf_sdk.ir.tensor import Quantisation
 
 

@@ -25,7 +25,8 @@ from mlf_sdk.compiler.onnx.movement import move_through_dequantise, moved
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
 from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
-from mlf_sdk.compiler.operators import Array, Axis, Region
+from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.regions import Axis, Region
 
 
 def gather_nd(context: Context, node: Node) -> None:

@@ -16,17 +16,8 @@ from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector, nhwc_shape, to_nhwc
 from mlf_sdk.compiler.onnx.window import space_of, two, window_of
-from mlf_sdk.compiler.operators import (
-    UNLIMITED,
-    Array,
-    Call,
-    Conv2D,
-    Convolve,
-    DepthwiseConv2D,
-    Map,
-    Region,
-    Window,
-)
+from mlf_sdk.compiler.operators import UNLIMITED, Array, Call, Conv2D, Convolve, DepthwiseConv2D, Map, Window
+from mlf_sdk.compiler.regions import Region
 
 
 def conv_shape(node: Node, x: Tensor, weights: Shape) -> tuple[Window, Shape]:

@@ -6,36 +6,19 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import UnsupportedError
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.onnx import (
-    blocks,
-    dense,
-    einsum,
-    functions,
-    indices,
-    integer,
-    joining,
-    layers,
-    linear,
-    movement,
-    normalise,
-    pointwise,
-    pooling,
-    recurrent,
-    resize,
-    rows,
-)
 from mlf_sdk.compiler.onnx.budget import Budget, BudgetError, elements_of
-from mlf_sdk.compiler.onnx.classical import EXPANSIONS, expand_classical
+from mlf_sdk.compiler.onnx.builders import BUILDERS, is_supported, reason_of_refusal
+from mlf_sdk.compiler.onnx.classical import expand_classical
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.control import spliced
 from mlf_sdk.compiler.onnx.fallback import fallback_to_tvm, without_unread
@@ -52,43 +35,7 @@ from mlf_sdk.compiler.passes.integer_layers import settled
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.checks import BoundedFaults, shown
 
-Builder = Callable[[Context, Node], None]
 Shapes = Mapping[str, Sequence[int]]
-
-BUILDERS: Final[dict[str, Builder]] = {
-    "Conv": layers.conv,
-    "ConvTranspose": layers.conv_transpose,
-    "MaxPool": pooling.pool,
-    "AveragePool": pooling.pool,
-    "GlobalAveragePool": pooling.global_pool,
-    "GlobalMaxPool": pooling.global_pool,
-    "Gemm": dense.gemm,
-    "MatMul": dense.mat_mul,
-    **blocks.BUILDERS,
-    **einsum.BUILDERS,
-    **functions.BUILDERS,
-    **indices.BUILDERS,
-    **integer.BUILDERS,
-    **joining.BUILDERS,
-    **linear.BUILDERS,
-    **normalise.BUILDERS,
-    **pointwise.BUILDERS,
-    **movement.BUILDERS,
-    **recurrent.BUILDERS,
-    **resize.BUILDERS,
-    **rows.BUILDERS,
-}
-_WHEN_READ: Final = ("If", "Shape", "Size")  # what they are follows from what they read
-# What computes more than it says, or depends on numbers of a run.
-_REASONS: Final = {
-    "Loop": "control flow is not supported; export the model without it",
-    "Scan": "control flow is not supported; export the model without it, or, where it stands for the "
-    "distances of nearest neighbours, take another kind of model",
-    **dict.fromkeys(
-        ("NonZero", "Unique", "Compress", "NonMaxSuppression"),
-        "the shape of its result depends on the input; cut the model in front of it",
-    ),
-}
 
 
 def load_onnx(
@@ -292,8 +239,8 @@ def _build(
             if known and (simple := expand_classical(context, raw)) is not None:
                 pending.extendleft(reversed(simple))
                 continue
-            if raw.kind not in BUILDERS and raw.kind not in EXPANSIONS and raw.kind not in _WHEN_READ:
-                raise UnsupportedError(_unsupported(raw.kind))
+            if not is_supported(raw.kind):
+                raise UnsupportedError(reason_of_refusal(raw.kind))
             if known:
                 BUILDERS[raw.kind](context, Node(context, raw))
             else:
@@ -313,15 +260,6 @@ def _build(
             faults.add(raw.place, f"its result has the shape {large[0].shape}, which is too large")
             faults.raise_if_any()
     return node_of, frozenset(refused), frozenset(blocked)
-
-
-def _unsupported(kind: str) -> str:
-    if kind in _REASONS:
-        return _REASONS[kind]
-    if "." in kind:
-        return "operators of this domain are not supported; export the model with standard operators"
-    close = [known for known in BUILDERS if known.lower() == kind.lower()]
-    return "this operator is not supported" + (f"; did you mean {close[0]}?" if close else "")
 
 
 def _result(context: Context, tensor: Tensor, name: str, taken: set[int]) -> int:

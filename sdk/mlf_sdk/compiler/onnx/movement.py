@@ -14,8 +14,8 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
-from mlf_sdk.compiler.operators import Region
 from mlf_sdk.compiler.reals import Lookup
+from mlf_sdk.compiler.regions import Region
 from mlf_sdk.ir.tensor import Quantisation
 
 Build = Callable[[Tensor, str], Tensor]

@@ -13,8 +13,9 @@ from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor
-from mlf_sdk.compiler.operators import UNLIMITED, Array, FullyConnected, Move, Region
+from mlf_sdk.compiler.operators import UNLIMITED, Array, FullyConnected, Move
 from mlf_sdk.compiler.recurrences import Cell, Recurrent
+from mlf_sdk.compiler.regions import Region
 
 GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _DEFAULTS: Final = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}

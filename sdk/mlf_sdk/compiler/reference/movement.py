@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mlf_sdk.compiler.computed import ArgExtreme
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import ArgExtreme, Array, Move, Reshape
+from mlf_sdk.compiler.operators import Array, Move, Reshape
 from mlf_sdk.compiler.reference import States, reference
 
 

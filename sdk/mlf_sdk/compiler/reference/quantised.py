@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mlf_sdk.compiler.computed import UpdateSlice
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.operators import AddN, Array, L2Normalise, UpdateSlice
+from mlf_sdk.compiler.operators import AddN, Array, L2Normalise
 from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.fixed import inverse_root
 from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated

@@ -10,8 +10,8 @@ import numpy as np
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import Axis, Convert, Region
-from mlf_sdk.compiler.regions import strides
+from mlf_sdk.compiler.operators import Convert
+from mlf_sdk.compiler.regions import Axis, Region, strides
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,

@@ -9,8 +9,9 @@ import numpy as np
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.operators import Region, Reshape
-from mlf_sdk.compiler.regions import strides
+from mlf_sdk.compiler.computed import ArgExtreme
+from mlf_sdk.compiler.operators import Reshape
+from mlf_sdk.compiler.regions import Region, strides
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
@@ -124,3 +125,29 @@ def scatter_nd(context: Context, operator: RawOperator) -> None:
 
 def _slice(inner: int, number: int, target: int) -> Region:
     return regions.box((inner,), (1,), (1,), source_offset=number * inner, target_offset=target)
+
+
+def broadcast_args(context: Context, operator: RawOperator) -> None:
+    """BROADCAST_ARGS: the common shape of two that are known."""
+    first, second = context.inputs(operator, 2)
+    y = context.output(operator)
+    result = np.broadcast_shapes(whole_numbers(first, "shape"), whole_numbers(second, "shape"))
+    expect_elements(y, len(result))
+    context.fold(y.id, np.array(result))
+
+
+def arg_extreme(context: Context, operator: RawOperator) -> None:
+    """ARG_MAX and ARG_MIN."""
+    x, where = context.inputs(operator, 2)
+    y = context.output(operator)
+    axis = axis_of(whole_numbers(where, "axis")[0], len(x.shape))
+    expect_elements(y, x.elements // x.shape[axis])
+    context.emit(ArgExtreme(**common(operator, [x], y), axis=axis, smallest=operator.kind == "ARG_MIN"))
+
+
+def shape(context: Context, operator: RawOperator) -> None:
+    """SHAPE: a constant, since all shapes are fixed."""
+    x = context.input(operator.inputs[0])
+    y = context.output(operator)
+    expect_elements(y, len(x.shape))
+    context.fold(y.id, np.array(x.shape))

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
-from mlf_sdk.compiler.builder import UnsupportedError, refuse
-from mlf_sdk.compiler.graph import Graph, State
-from mlf_sdk.compiler.tflite.context import Context, constant
+from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.tflite.context import Context
 from mlf_sdk.compiler.tflite.custom import PREFIX, accelerated, build_custom, custom_sources, refuse_unused
-from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
-from mlf_sdk.compiler.tflite.notes import file_findings, flaw_of
-from mlf_sdk.errors import FaultCollector, InputError
+from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph, read_tflite
+from mlf_sdk.compiler.tflite.notes import UNREADABLE, fault_text, file_findings, flaw_of
+from mlf_sdk.errors import FaultCollector
 from mlf_sdk.ir.model import Finding
 from mlf_sdk.resources import imported
 from mlf_sdk.tools.checks import BoundedFaults
@@ -25,9 +23,6 @@ from mlf_sdk.tools.checks import BoundedFaults
 _CONTROL: Final = ("IF", "WHILE", "CALL")
 _SHAPED: Final = ("WHERE", "UNIQUE", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "SEGMENT_SUM")
 Builder = Callable[[Context, RawOperator], None]
-# What the arithmetic of a builder raises on arguments that contradict each other.
-_UNFIT: Final = (ArithmeticError, LookupError, TypeError, ValueError)
-
 
 BUILDERS: Final[dict[str, str]] = {
     "CONV_2D": "layers:conv_2d",
@@ -63,12 +58,12 @@ BUILDERS: Final[dict[str, str]] = {
     "TRANSPOSE": "movement:transpose",
     "GATHER": "movement:gather",
     "DYNAMIC_UPDATE_SLICE": "movement:update_slice",
-    "BROADCAST_ARGS": "movement:broadcast_args",
+    "BROADCAST_ARGS": "integers:broadcast_args",
     "TILE": "movement:tile",
     "RESIZE_NEAREST_NEIGHBOR": "resize:resize_nearest",
     "RESIZE_BILINEAR": "resize:resize_bilinear",
-    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), "movement:arg_extreme"),
-    "SHAPE": "movement:shape",
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), "integers:arg_extreme"),
+    "SHAPE": "integers:shape",
     **dict.fromkeys(
         (
             *("PRELU", "SQUARED_DIFFERENCE"),
@@ -190,8 +185,11 @@ def read_graph(path: Path, name: str, faults: FaultCollector, batch: int = 1, cu
     remedy = accelerated(subgraphs[0])
     if remedy:
         faults.hint = f"{remedy[0].upper()}{remedy[1:]}."
-    states, known = _initial_states(subgraphs, faults)
-    context = Context(subgraphs[0], states, known)
+    context = Context(subgraphs[0], {}, [])
+    if len(subgraphs) > 1:
+        from mlf_sdk.compiler.tflite.variables import initial_states  # few models have some
+
+        context = Context(subgraphs[0], *initial_states(subgraphs[1:], faults, _initialise))
     inputs = tuple(_placeholder(context, number, faults) for number in subgraphs[0].inputs)
     refused, blocked = _build(context, faults, sources)
     outputs = []
@@ -263,19 +261,19 @@ def _build(
                 )
             else:
                 refuse("this operator is not supported", "replace it in the model and convert that again")
-        except (UnsupportedError, DamagedError, *_UNFIT) as error:
+        except UNREADABLE as error:
             refused.add(operator.number)
             missing.update(operator.outputs)
             names = ", ".join(f"'{context.raw.tensors[i].name}'" for i in operator.outputs[:3])
-            faults.add(f"operator {operator.number} {operator.kind} ({names})", _fault_text(error))
+            faults.add(f"operator {operator.number} {operator.kind} ({names})", fault_text(error))
     return frozenset(refused), frozenset(blocked)
 
 
-def _fault_text(error: Exception) -> str:
-    """A fault, and what to do about it."""
-    if isinstance(error, InputError):
-        return f"{error.what}; {error.hint or 'convert the model again'}"
-    return f"its tensors do not fit it ({error}); convert the model again"
+def _initialise(context: Context, operator: RawOperator) -> None:
+    """Compute an operator of a graph that gives variables their first values."""
+    if operator.kind not in BUILDERS:
+        refuse("only constants can initialise variables")
+    builder_of(operator.kind)(context, operator)
 
 
 def model_faults(path: Path) -> BoundedFaults:
@@ -285,37 +283,3 @@ def model_faults(path: Path) -> BoundedFaults:
         subject="model",
         hint="Convert the model again, with int8 weights and activations and fixed shapes.",
     )
-
-
-def _initial_states(
-    subgraphs: tuple[RawSubgraph, ...], faults: FaultCollector
-) -> tuple[dict[str, int], list[State]]:
-    """States that the graphs of CALL_ONCE initialise, by the names of their variables."""
-    names: dict[str, int] = {}
-    states: list[State] = []
-    for index, graph in enumerate(subgraphs[1:], start=1):
-        handles: dict[int, str] = {}
-        context = Context(graph, {}, [])
-        for operator in graph.operators:
-            place = f"subgraphs[{index}] operator {operator.number} {operator.kind}"
-            try:
-                flaw = flaw_of(graph, operator)
-                if flaw:
-                    refuse(flaw)
-                if operator.kind == "VAR_HANDLE":
-                    from mlf_sdk.compiler.tflite.variables import variable_name  # few models have some
-
-                    handles[operator.outputs[0]] = variable_name(operator)
-                elif operator.kind == "ASSIGN_VARIABLE":
-                    initial = context.input(operator.inputs[1])
-                    name = handles[operator.inputs[0]]
-                    names[name] = len(states)
-                    data = np.array(constant(initial, "initial value"))
-                    states.append(State(name=name, dtype=data.dtype, shape=data.shape, initial=data))
-                elif operator.kind in BUILDERS:
-                    builder_of(operator.kind)(context, operator)
-                else:
-                    refuse("only constants can initialise variables")
-            except (UnsupportedError, DamagedError, *_UNFIT) as error:
-                faults.add(place, _fault_text(error))
-    return names, states

@@ -9,17 +9,11 @@ import numpy as np
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.computed import UpdateSlice
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import (
-    ArgExtreme,
-    Convert,
-    Move,
-    Region,
-    Reshape,
-    Rounding,
-    UpdateSlice,
-)
+from mlf_sdk.compiler.operators import Convert, Move, Reshape, Rounding
 from mlf_sdk.compiler.reals import Lookup
+from mlf_sdk.compiler.regions import Region
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
@@ -277,15 +271,6 @@ def update_slice(context: Context, operator: RawOperator) -> None:
     context.emit(UpdateSlice(**common(operator, [x, part, place], y)))
 
 
-def broadcast_args(context: Context, operator: RawOperator) -> None:
-    """BROADCAST_ARGS: the common shape of two that are known."""
-    first, second = context.inputs(operator, 2)
-    y = context.output(operator)
-    result = np.broadcast_shapes(whole_numbers(first, "shape"), whole_numbers(second, "shape"))
-    expect_elements(y, len(result))
-    context.fold(y.id, np.array(result))
-
-
 def tile(context: Context, operator: RawOperator) -> None:
     """TILE."""
     x, times = context.inputs(operator, 2)
@@ -293,20 +278,3 @@ def tile(context: Context, operator: RawOperator) -> None:
     counts = whole_numbers(times, "multiples")
     expect_shape(y, tuple(e * n for e, n in zip(x.shape, counts, strict=True)))
     move(context, operator, [x], [y], (regions.tile(x.shape, counts, y.shape),))
-
-
-def arg_extreme(context: Context, operator: RawOperator) -> None:
-    """ARG_MAX and ARG_MIN."""
-    x, where = context.inputs(operator, 2)
-    y = context.output(operator)
-    axis = axis_of(whole_numbers(where, "axis")[0], len(x.shape))
-    expect_elements(y, x.elements // x.shape[axis])
-    context.emit(ArgExtreme(**common(operator, [x], y), axis=axis, smallest=operator.kind == "ARG_MIN"))
-
-
-def shape(context: Context, operator: RawOperator) -> None:
-    """SHAPE: a constant, since all shapes are fixed."""
-    x = context.input(operator.inputs[0])
-    y = context.output(operator)
-    expect_elements(y, len(x.shape))
-    context.fold(y.id, np.array(x.shape))

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
+from mlf_sdk.compiler.builder import UnsupportedError
+from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph
 from mlf_sdk.compiler.tflite.tensors import RawTensor
+from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Finding
 from mlf_sdk.tools.checks import shown
 
@@ -28,6 +30,9 @@ KNOWN: Final = {
     "TILE": 3, "TRANSPOSE": 6, "TRANSPOSE_CONV": 5, "UNIDIRECTIONAL_SEQUENCE_LSTM": 4, "UNPACK": 4,
 }  # fmt: skip
 """Highest version of operators of TensorFlow Lite that is known; 1 for those that are not listed."""
+
+UNREADABLE: Final = (UnsupportedError, DamagedError, ArithmeticError, LookupError, TypeError, ValueError)
+"""What a builder raises, the arithmetic of arguments that contradict each other included."""
 
 UNSCALED: Final = frozenset(
     (
@@ -106,3 +111,10 @@ def _open(tensor: RawTensor) -> Iterator[Finding]:
                 handled=f"compiled for the extent that is stored, {tensor.shape[axis]}; "
                 "for another, convert the model with a fixed shape",
             )
+
+
+def fault_text(error: Exception) -> str:
+    """A fault, and what to do about it."""
+    if isinstance(error, InputError):
+        return f"{error.what}; {error.hint or 'convert the model again'}"
+    return f"its tensors do not fit it ({error}); convert the model again"

@@ -16,7 +16,8 @@ import numpy as np
 from mlf_sdk.compiler import regions, signals
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import State, Value
-from mlf_sdk.compiler.operators import Array, Move, ReadState, Region, Reshape, WriteState
+from mlf_sdk.compiler.operators import Array, Move, ReadState, Reshape, WriteState
+from mlf_sdk.compiler.regions import Region
 from mlf_sdk.compiler.tflite.context import Context, common, expect_elements, expect_shape
 from mlf_sdk.compiler.tflite.custom import PREFIX
 from mlf_sdk.compiler.tflite.file import RawOperator

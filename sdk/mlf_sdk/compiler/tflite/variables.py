@@ -3,11 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import State, Value
 from mlf_sdk.compiler.operators import ReadState, WriteState
-from mlf_sdk.compiler.tflite.context import Context, common, expect_shape
-from mlf_sdk.compiler.tflite.file import RawOperator
+from mlf_sdk.compiler.tflite.context import Context, common, constant, expect_shape
+from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
+from mlf_sdk.compiler.tflite.notes import UNREADABLE, fault_text, flaw_of
+from mlf_sdk.errors import FaultCollector
 
 
 def nothing(_: Context, operator: RawOperator) -> None:
@@ -55,3 +61,38 @@ def _state(context: Context, operator: RawOperator) -> int:
     if operator.inputs[0] not in context.handles:
         refuse("its variable is not known")
     return context.handles[operator.inputs[0]]
+
+
+def initial_states(
+    graphs: Iterable[RawSubgraph], faults: FaultCollector, build: Callable[[Context, RawOperator], None]
+) -> tuple[dict[str, int], list[State]]:
+    """States that the graphs of CALL_ONCE initialise, by the names of their variables.
+
+    Args:
+        build: adds another operator of these graphs.
+    """
+    names: dict[str, int] = {}
+    states: list[State] = []
+    for index, graph in enumerate(graphs, start=1):
+        handles: dict[int, str] = {}
+        context = Context(graph, {}, [])
+        for operator in graph.operators:
+            try:
+                flaw = flaw_of(graph, operator)
+                if flaw:
+                    refuse(flaw)
+                if operator.kind == "VAR_HANDLE":
+                    handles[operator.outputs[0]] = variable_name(operator)
+                elif operator.kind == "ASSIGN_VARIABLE":
+                    initial = context.input(operator.inputs[1])
+                    name = handles[operator.inputs[0]]
+                    names[name] = len(states)
+                    data = np.array(constant(initial, "initial value"))
+                    states.append(State(name=name, dtype=data.dtype, shape=data.shape, initial=data))
+                else:
+                    build(context, operator)
+            except UNREADABLE as error:
+                faults.add(
+                    f"subgraphs[{index}] operator {operator.number} {operator.kind}", fault_text(error)
+                )
+    return names, states
