@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.targets.boards.load import counter_hz
-from mlf_sdk.targets.qemu import instructions, tick_instructions
 from mlf_sdk.targets.target import Target
 
 if TYPE_CHECKING:
@@ -121,6 +120,8 @@ class ByClock:
         """See `Counting`."""
         if self.hz is None or not done.ticks or not done.count:
             return None
+
+        from mlf_sdk.targets.qemu import instructions, tick_instructions  # no other target needs it
 
         resolution = _READING_TICKS * tick_instructions(self.hz)
         known = 10 ** (len(str(resolution)) - 1)

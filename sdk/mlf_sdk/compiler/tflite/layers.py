@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.operators import (
     Conv2D,
     DepthwiseConv2D,
@@ -33,7 +33,6 @@ from mlf_sdk.compiler.tflite.context import (
     expect_shape,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
-from mlf_sdk.compiler.tflite.hybrid import real_weights
 
 Table = Any  # options, by the accessors of the schema
 _SAME = 0
@@ -114,7 +113,10 @@ def _emit_convolution(
 ) -> None:
     """Add a layer of x, weights and maybe a bias; refuse what such a layer can't have."""
     x, weights, *bias = values
-    (weights,) = real_weights(context, operator, x, weights)
+    if x.dtype == FLOAT32:
+        from mlf_sdk.compiler.tflite.hybrid import real_weights
+
+        (weights,) = real_weights(context, operator, x, weights)
     check_layer(operator, x, weights, bias[0] if bias else None, y, channels)
     size = (weights.shape[1], weights.shape[2])
     if operator.kind == "TRANSPOSE_CONV":  # its window moves over the output
@@ -220,7 +222,10 @@ def fully_connected(context: Context, operator: RawOperator) -> None:
         dense_of_two(context, operator, x, weights, y)
         return
     bias = _bias_of(context, operator, options, x, bias, weights.shape[0])
-    (weights,) = real_weights(context, operator, x, weights)
+    if x.dtype == FLOAT32:
+        from mlf_sdk.compiler.tflite.hybrid import real_weights
+
+        (weights,) = real_weights(context, operator, x, weights)
     check_layer(operator, x, weights, bias[0] if bias else None, y, weights.shape[0])
     context.emit(
         FullyConnected(
