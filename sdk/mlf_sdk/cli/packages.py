@@ -41,8 +41,8 @@ def verify(request: Request, own: VerifyOptions, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline.package import verify_package
     from mlf_sdk.reporting.package import verified_parts, verified_values
 
-    found = verify_package(request.source[0], own.trust)
-    return Outcome(parts=verified_parts(found), values=verified_values(found))
+    result = verify_package(request.source[0], own.trust)
+    return Outcome(parts=verified_parts(result), values=verified_values(result))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

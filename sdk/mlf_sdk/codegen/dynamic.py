@@ -172,9 +172,11 @@ def _used_tensors(layout: ModelLayout) -> list[int]:
 
 
 def _tensor(layout: ModelLayout, tensor: int) -> BlobTensor:
-    found = layout.model.tensors[tensor]
+    result = layout.model.tensors[tensor]
     in_params = layout.model.root(tensor).kind is TensorKind.CONSTANT
-    return BlobTensor(dtype=found.dtype, shape=found.shape, offset=layout.offset(tensor), in_params=in_params)
+    return BlobTensor(
+        dtype=result.dtype, shape=result.shape, offset=layout.offset(tensor), in_params=in_params
+    )
 
 
 def _kernel(model: Model, step: Step) -> Kernel:

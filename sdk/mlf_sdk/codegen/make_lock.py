@@ -145,10 +145,10 @@ def _lock_node(model: Model, tensor: Tensor) -> LockNode:
 
 
 def _steps(layout: ModelLayout, linkage: Linkage) -> tuple[LockStep, ...]:
-    found = []
+    result = []
     time = 1
     for step in layout.steps:
-        found.append(
+        result.append(
             LockStep(
                 name=step.name,
                 symbol=linkage.symbol(step.symbol),
@@ -162,7 +162,7 @@ def _steps(layout: ModelLayout, linkage: Linkage) -> tuple[LockStep, ...]:
             )
         )
         time += step.phases
-    return tuple(found)
+    return tuple(result)
 
 
 def _lock_layer(layer: Layer | None) -> LockLayer | None:
@@ -182,7 +182,7 @@ def _kernel_symbols(layout: ModelLayout, linkage: Linkage) -> tuple[str, ...]:
 
 
 def _buffers(layout: ModelLayout) -> tuple[LockBuffer, ...]:
-    found = []
+    result = []
     for placed in layout.plan.buffers:
         tensor: int | None = None
         step: int | None = None
@@ -192,7 +192,7 @@ def _buffers(layout: ModelLayout) -> tuple[LockBuffer, ...]:
         else:
             tensor = placed.key
             name = layout.model.tensors[tensor].name
-        found.append(
+        result.append(
             LockBuffer(
                 kind=placed.kind,
                 name=name,
@@ -204,4 +204,4 @@ def _buffers(layout: ModelLayout) -> tuple[LockBuffer, ...]:
                 last=placed.last,
             )
         )
-    return tuple(found)
+    return tuple(result)

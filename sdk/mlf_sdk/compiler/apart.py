@@ -47,38 +47,42 @@ def apart(
     Returns:
         The texts, the source (empty: there is no assembly) and the symbols that it defines.
     """
-    moved = {found["name"]: f"{name}_{found['name']}" for part in parts for found in _FUNCTION.finditer(part)}
+    moved = {
+        result["name"]: f"{name}_{result['name']}" for part in parts for result in _FUNCTION.finditer(part)
+    }
     if not moved:
         return list(parts), "", ()
     word = re.compile(r"\b(?:" + "|".join(map(re.escape, moved)) + r")\b")
     texts = [word.sub(lambda m: moved[m[0]], _FUNCTION.sub(_declaration, part)) for part in parts]
     functions = [
-        _definition(found, moved[found["name"]], notes.get(found["name"], ()))
+        _definition(result, moved[result["name"]], notes.get(result["name"], ()))
         for part in parts
-        for found in _FUNCTION.finditer(part)
+        for result in _FUNCTION.finditer(part)
     ]
     return texts, "\n".join([_HEAD.format(name=name), *functions]) + _TAIL, tuple(moved.values())
 
 
-def _declaration(found: re.Match[str]) -> str:
+def _declaration(result: re.Match[str]) -> str:
     """A function's prototype in place of its definition, under the same condition."""
-    branch = "#elif" if found[0].startswith("#el") else "#if"
-    parameters = found["parameters"].replace(_UNUSED, "")
-    return f"{branch} {found['condition']}\n{found['result']}{found['name']}({parameters}); // in assembly\n"
+    branch = "#elif" if result[0].startswith("#el") else "#if"
+    parameters = result["parameters"].replace(_UNUSED, "")
+    return (
+        f"{branch} {result['condition']}\n{result['result']}{result['name']}({parameters}); // in assembly\n"
+    )
 
 
-def _definition(found: re.Match[str], symbol: str, notes: Iterable[str]) -> str:
+def _definition(result: re.Match[str], symbol: str, notes: Iterable[str]) -> str:
     """A function in assembly, in a section of its own, with rules for debuggers."""
-    parameters = found["parameters"].replace(_UNUSED, "")
-    about = [f"{found['result']}{symbol}({parameters})", *_layers(notes)]
-    is_riscv = "__riscv" in found["condition"]
-    lines = [f"#if {found['condition']}", "/* " + "\n * ".join(about) + " */"]
+    parameters = result["parameters"].replace(_UNUSED, "")
+    about = [f"{result['result']}{symbol}({parameters})", *_layers(notes)]
+    is_riscv = "__riscv" in result["condition"]
+    lines = [f"#if {result['condition']}", "/* " + "\n * ".join(about) + " */"]
     lines += [
         f'    .section .text.{symbol}, "ax", %progbits',
         *(["    .p2align 1"] if is_riscv else ["    .p2align 2", "    .thumb", "    .thumb_func"]),
     ]
     lines += [f"    .global {symbol}", f"    .type {symbol}, %function", f"{symbol}:", "    .cfi_startproc"]
-    lines += [_spelled(line.strip()) for line in found["lines"].splitlines()]
+    lines += [_spelled(line.strip()) for line in result["lines"].splitlines()]
     return "\n".join([*lines, "    .cfi_endproc", f"    .size {symbol}, . - {symbol}", "#endif", ""])
 
 
@@ -90,12 +94,12 @@ def _layers(notes: Iterable[str]) -> Iterator[str]:
 
 def _spelled(line: str) -> str:
     """A line of the function's C strings as one of a source of assembly."""
-    found = _LINE.fullmatch(line)
-    if found is None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         raise ValueError(f"no line of assembly: {line}")
-    if found["note"] is not None:
-        return f"    /* {found['note']} */"
-    if found["rule"] is not None:
-        return f"    .cfi_{found['rule']}"
-    text = found["instruction"]
+    if match["note"] is not None:
+        return f"    /* {match['note']} */"
+    if match["rule"] is not None:
+        return f"    .cfi_{match['rule']}"
+    text = match["instruction"]
     return text if _LABEL.fullmatch(text) else f"    {text}"

@@ -93,8 +93,8 @@ def _cycles_each(model: LockModel, costs: CostModel) -> float:
     """Cycles of an instruction: of the model's layers, or of multiply-accumulates where these are unknown."""
     from mlf_sdk.judge.estimate import estimate, layers_of
 
-    found = estimate(layers_of(model), costs)
-    if found.instructions:
-        return found.cycles / found.instructions
+    result = estimate(layers_of(model), costs)
+    if result.instructions:
+        return result.cycles / result.instructions
     terms = costs.terms("")
     return 1.0 if terms.cycles is None else terms.cycles[0] / terms.instructions[0]

@@ -62,8 +62,8 @@ class CostModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def terms(self, kernel: str) -> KernelCost:
         """Terms of a family, or those of any."""
-        found = {one.kernel: one for one in self.kernels}
-        return found.get(kernel, found[""])
+        result = {one.kernel: one for one in self.kernels}
+        return result.get(kernel, result[""])
 
 
 class LayerWork(msgspec.Struct, frozen=True, kw_only=True):

@@ -126,11 +126,11 @@ def choose_chips(request: Request, own: ChipsOptions, progress: Progress = SILEN
     if not request.source:
         return ChipChoice(model="", chips=tuple(ChipFigures(chip=chip) for chip in _sorted(chips)))
     known = {model.core: needs_of(request, model, progress) for model in _models_of(chips)}
-    found = [figures_of(chip, _needs_of_chip(chip, known)) for chip in _sorted(chips)]
-    fitting = [one for one in found if own.all or one.fits]
+    figures = [figures_of(chip, _needs_of_chip(chip, known)) for chip in _sorted(chips)]
+    fitting = [one for one in figures if own.all or one.fits]
     timely = [one for one in fitting if own.max_ms is None or (one.ms is not None and one.ms <= own.max_ms)]
     name = next(iter(known.values())).sizes.model if known else Path(request.source[0]).stem
-    return ChipChoice(model=name, chips=tuple(timely), small=sum(not one.fits for one in found))
+    return ChipChoice(model=name, chips=tuple(timely), small=sum(not one.fits for one in figures))
 
 
 def figures_on_chip(request: Request, progress: Progress = SILENT) -> ChipFigures | None:
@@ -149,17 +149,17 @@ def figures_on_chip(request: Request, progress: Progress = SILENT) -> ChipFigure
 
 
 def _filtered(chips: Iterable[Chip], own: ChipsOptions) -> list[Chip]:
-    found = [
+    result = [
         chip
         for chip in chips
         if (not own.vendor or own.vendor.lower() in (chip.vendor, chip.title.partition(" ")[0].lower()))
         and (not own.core or chip.core == own.core)
     ]
-    if not found:
+    if not result:
         asked = f"vendor '{own.vendor}'" if own.vendor else f"core '{own.core}'"
         values = sorted({(c.vendor if own.vendor else c.core) for c in load_chips().values()})
         raise InputError(f"no chip has {asked}", where="chips", hint=f"Known: {', '.join(values)}.")
-    return found
+    return result
 
 
 def _sorted(chips: Iterable[Chip]) -> list[Chip]:
@@ -167,8 +167,8 @@ def _sorted(chips: Iterable[Chip]) -> list[Chip]:
 
 
 def _models_of(chips: Iterable[Chip]) -> list[CostModel]:
-    found = {model.core: model for chip in chips if (model := cost_models().get(chip.cpu)) is not None}
-    return list(found.values())
+    result = {model.core: model for chip in chips if (model := cost_models().get(chip.cpu)) is not None}
+    return list(result.values())
 
 
 def _needs_of_chip(chip: Chip, known: dict[str, Needs]) -> Needs | None:
@@ -182,8 +182,8 @@ def _needs_of_chip(chip: Chip, known: dict[str, Needs]) -> Needs | None:
 def needs_of(request: Request, costs: CostModel, progress: Progress = SILENT) -> Needs:
     """Memory and estimate of a model on a core; errors as in `choose_chips`."""
     sizes = _sizes(request, costs.core, progress)
-    found = estimate(sizes.layers, costs) if sizes.layers else None
-    return Needs(core=costs.core, sizes=sizes, costs=costs, estimate=found)
+    result = estimate(sizes.layers, costs) if sizes.layers else None
+    return Needs(core=costs.core, sizes=sizes, costs=costs, estimate=result)
 
 
 def _sizes(request: Request, core: str, progress: Progress) -> ModelSizes:
@@ -199,11 +199,11 @@ def _sizes(request: Request, core: str, progress: Progress) -> ModelSizes:
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=ModelSizes)
     except (FileNotFoundError, msgspec.MsgspecError):
-        found = _planned(made, progress)
+        result = _planned(made, progress)
     with cache_in_use():
         make_folder(path.parent)
-        write_whole(path, msgspec.msgpack.encode(found))
-    return found
+        write_whole(path, msgspec.msgpack.encode(result))
+    return result
 
 
 def _planned(request: Request, progress: Progress) -> ModelSizes:

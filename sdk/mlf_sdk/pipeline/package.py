@@ -136,7 +136,7 @@ def _cases(
     else:
         outputs, evidence = _host_outputs(request, model, batch, progress)
     tolerance = tolerance_of(request)
-    found = []
+    result = []
     for index in range(count):
         expected = []
         for name in names:
@@ -144,8 +144,8 @@ def _cases(
             scale = float(np.abs(value).max(initial=0.0)) if value.dtype == np.float32 else 0.0
             most = tolerance.atol + tolerance.rtol * scale if value.dtype == np.float32 else 0.0
             expected.append((value.tobytes(), np.float32(most).tobytes()))
-        found.append(SelfTest(tuple(array[index].tobytes() for array in batch.arrays), tuple(expected)))
-    return found, evidence
+        result.append(SelfTest(tuple(array[index].tobytes() for array in batch.arrays), tuple(expected)))
+    return result, evidence
 
 
 def _host_outputs(

@@ -335,13 +335,13 @@ class Request(CompilerRequest):
         """
         from mlf_sdk.tools.serial import as_array, decode
 
-        found = decode(data, cls)
+        result = decode(data, cls)
         arrays = {
             name: {key: as_array(value) for key, value in given.items()}
             for name in ("inputs", "expect")
-            if isinstance(given := getattr(found, name), Mapping)
+            if isinstance(given := getattr(result, name), Mapping)
         }
-        return found.replace(**arrays)
+        return result.replace(**arrays)
 
     def up_to(self, stage: Stage) -> Request:
         """Copy with the options of later stages at their defaults: the key of a stage's result."""

@@ -200,16 +200,16 @@ def _cmsis_nn(folder: Path, stated: str) -> Path:
         return Path(stated)
     build = folder / _BUILD
     for path, pattern in ((build / "zephyr_modules.txt", _MODULE), (build / "CMakeCache.txt", _CHECKOUT)):
-        if found := _first([path] if path.is_file() else [], pattern):
-            return Path(found)
+        if result := _first([path] if path.is_file() else [], pattern):
+            return Path(result)
     return build  # of which it is no part
 
 
 def _first(paths: list[Path], pattern: re.Pattern[str]) -> str:
     for path in paths:
-        found = pattern.search(path.read_text(encoding="utf-8", errors="replace"))
-        if found:
-            return found[1]
+        match = pattern.search(path.read_text(encoding="utf-8", errors="replace"))
+        if match:
+            return match[1]
     return ""
 
 

@@ -21,14 +21,14 @@ def made_values(made: MadePackage) -> dict[str, Any]:
     return {"output": str(made.output), "evidence": made.evidence, **_manifest_values(made.manifest)}
 
 
-def verified_parts(found: VerifiedPackage) -> Parts:
+def verified_parts(verified_package: VerifiedPackage) -> Parts:
     """Lay out a package that a trusted key has signed."""
-    return [*_manifest_parts(found.package.manifest), line("verdict", verdict(True))]
+    return [*_manifest_parts(verified_package.package.manifest), line("verdict", verdict(True))]
 
 
-def verified_values(found: VerifiedPackage) -> dict[str, Any]:
+def verified_values(verified_package: VerifiedPackage) -> dict[str, Any]:
     """A verified package as plain values."""
-    return {"ok": True, **_manifest_values(found.package.manifest)}
+    return {"ok": True, **_manifest_values(verified_package.package.manifest)}
 
 
 def pushed_parts(pushed: PushedPackage) -> Parts:

@@ -97,8 +97,8 @@ def native_compiler(toolchain: str, which: Which = find_program) -> tuple[str, .
     row = load_toolchains().get(toolchain)
     if row is None:
         return ()
-    found = next((name for name in row.programs if which(name) is not None), row.programs[0])
-    return (found, *row.arguments)
+    result = next((name for name in row.programs if which(name) is not None), row.programs[0])
+    return (result, *row.arguments)
 
 
 def check_sources(models: Iterable[Model], board: Board, options: ProjectOptions) -> None:

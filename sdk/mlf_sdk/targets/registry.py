@@ -47,7 +47,7 @@ def register_target(cls: TargetClass) -> TargetClass:
 
 def registered_targets() -> tuple[type[Target], ...]:
     """Classes that are registered in this process, for processes that are started from it."""
-    return tuple(found for found in _SCHEMES.values() if not isinstance(found, str))
+    return tuple(result for result in _SCHEMES.values() if not isinstance(result, str))
 
 
 def target_schemes() -> tuple[str, ...]:
@@ -169,8 +169,8 @@ def _is_board_of(lock: Lock, name: str, choice: TargetChoice) -> bool:
 
 
 def _registered(scheme: str) -> type[Target]:
-    found = _SCHEMES.get(scheme)
-    if found is None:
+    result = _SCHEMES.get(scheme)
+    if result is None:
         point = next((p for p in _entry_points() if p.name == scheme), None)
         if point is None:
             raise InputError(
@@ -178,10 +178,10 @@ def _registered(scheme: str) -> type[Target]:
                 where="--board",
                 hint=f"Known: {', '.join(target_schemes())}; for boards see: mlf-sdk boards.",
             )
-        found = _SCHEMES[scheme] = cast("type[Target]", point.load())
-    if isinstance(found, str):
-        found = _SCHEMES[scheme] = cast("type[Target]", imported(found))
-    return found
+        result = _SCHEMES[scheme] = cast("type[Target]", point.load())
+    if isinstance(result, str):
+        result = _SCHEMES[scheme] = cast("type[Target]", imported(result))
+    return result
 
 
 def _entry_points() -> Iterable[EntryPoint]:

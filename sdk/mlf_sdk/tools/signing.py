@@ -51,9 +51,9 @@ def read_public_keys(path: Path) -> tuple[PublicKey, ...]:
     where = str(path)
     text = read_bounded(path, _MOST_BYTES, where)
     keys = []
-    for found in _PEM.finditer(text):
+    for result in _PEM.finditer(text):
         try:
-            data = base64.b64decode(re.sub(rb"\s", b"", found[1]), validate=True)
+            data = base64.b64decode(re.sub(rb"\s", b"", result[1]), validate=True)
         except binascii.Error as error:
             raise InputError(f"a public key is no base64: {error}", where=where) from error
         if len(data) != len(_SPKI) + PUBLIC_BYTES or not data.startswith(_SPKI):

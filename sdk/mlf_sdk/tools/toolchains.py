@@ -100,8 +100,8 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
 
     def argv(self, which: Callable[[str], str | None] = find_program) -> tuple[str, ...]:
         """The compiler with its first arguments and the flags: the first of its names that is installed."""
-        found = next((name for name in self.programs if which(name) is not None), self.programs[0])
-        return (found, *self.arguments, *self.flags)
+        result = next((name for name in self.programs if which(name) is not None), self.programs[0])
+        return (result, *self.arguments, *self.flags)
 
 
 @cache

@@ -219,8 +219,8 @@ class Image:
     def object_at(self, address: int) -> Symbol | None:
         """The object (variable or constant) that an address lies in."""
         index = bisect_right(self._objects, address, key=lambda s: s.address) - 1
-        found = self._objects[index] if index >= 0 else None
-        return found if found is not None and address < found.end else None
+        result = self._objects[index] if index >= 0 else None
+        return result if result is not None and address < result.end else None
 
     def _functions(self) -> Iterator[Function]:
         by_address: dict[int, list[Symbol]] = {}
@@ -275,17 +275,17 @@ def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
     )
     isa = _isa_of(elf["e_machine"], elf.elfclass)
     attributes = elf.get_section_by_name(isa.attributes_section) if isa is not None else None
-    found = list(_symbols(elf, isa))
+    symbols = list(_symbols(elf, isa))
     code = {
         s.name for s in elf.iter_sections() if s["sh_flags"] & SHF_EXECINSTR
     }  # .debug_frame has $d as well
     kinds = {_DATA_MARK: False, **({isa.code_mark: True} if isa is not None else {})}
-    mapping = ((s.address, kinds.get(s.name.split(".")[0])) for s in found if s.section in code)
+    mapping = ((s.address, kinds.get(s.name.split(".")[0])) for s in symbols if s.section in code)
     marks = {address: is_code for address, is_code in mapping if is_code is not None}
     return Image(
         path=path,
         machine=elf["e_machine"],
-        symbols=tuple(sorted(found, key=lambda s: (s.address, s.name))),
+        symbols=tuple(sorted(symbols, key=lambda s: (s.address, s.name))),
         sections=tuple(
             Section(
                 name=section.name,
@@ -309,8 +309,8 @@ def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
 
 
 def _isa_of(machine: str, elf_class: int) -> Isa | None:
-    found = (isa for isa in load_isas().values() if isa.elf_name == machine)
-    return next(found, None) if elf_class == 32 else None
+    isas = (isa for isa in load_isas().values() if isa.elf_name == machine)
+    return next(isas, None) if elf_class == 32 else None
 
 
 def _read_attributes(isa: Isa, data: bytes) -> BuildAttributes:

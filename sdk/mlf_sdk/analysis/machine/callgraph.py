@@ -98,14 +98,14 @@ class CallGraph:
         for name in _VECTORS:
             table = self.image.find(name)
             pending |= self.code.pointers(table.address, table.end) if table is not None else set()
-        found: dict[int, Frame] = {}
+        result: dict[int, Frame] = {}
         while pending:
             entry = pending.pop()
-            frame = self.code.frame(entry) if entry not in found else None
+            frame = self.code.frame(entry) if entry not in result else None
             if frame is not None:
-                found[entry] = frame
+                result[entry] = frame
                 pending |= frame.taken | {site.target for site in frame.calls if site.target is not None}
-        return found
+        return result
 
     def _tasks(self) -> tuple[set[int], bool]:
         launch = self.image.find(LAUNCH)
@@ -120,16 +120,16 @@ class CallGraph:
     def _runtime(self, names: Iterable[str]) -> set[int]:
         """Global functions of these names, and static functions that they alone call."""
         static = {s.address for s in self.image.symbols if s.is_function and s.file}
-        found = {s.address for s in self.image.symbols if s.is_function and s.name in names} - static
+        result = {s.address for s in self.image.symbols if s.is_function and s.name in names} - static
         callers: dict[int, set[int]] = {}
         for frame in self.frames.values():
             static -= frame.taken
             for site in frame.calls:
                 if site.target in static:
                     callers.setdefault(site.target, set()).add(frame.entry)
-        while more := {a for a, by in callers.items() if by <= found and a in static} - found:
-            found |= more
-        return found
+        while more := {a for a, by in callers.items() if by <= result and a in static} - result:
+            result |= more
+        return result
 
     def _init_span(self) -> tuple[int, int]:
         start, end = (self.image.find(name) for name in _INIT)
@@ -148,14 +148,14 @@ class CallGraph:
         for symbol in self.image.symbols:
             if self._is_numbers(symbol) or any(symbol in own for own in self.tables.values()):
                 skipped.append((symbol.address, symbol.end))
-        found: set[int] = set()
+        result: set[int] = set()
         for section in self._data():
             for start, end in _gaps(section.address, section.end, skipped):
-                found |= self.code.pointers(start, end)
+                result |= self.code.pointers(start, end)
         for frame in self.frames.values():
             if frame.entry not in self.plain:  # kernels hand on tasks only; the rest are numbers
-                found |= frame.taken
-        return {a for a in found - self.tasks if self.code.functions[a].name not in _THREADS}
+                result |= frame.taken
+        return {a for a in result - self.tasks if self.code.functions[a].name not in _THREADS}
 
     def _is_numbers(self, symbol: Symbol) -> bool:
         """True when a constant object is no table of pointers, though some of its bytes may look like one.
@@ -180,36 +180,36 @@ class CallGraph:
 
     def _plain(self) -> set[int]:
         """Kernels and all that they call, if none of them but the task launcher calls through a pointer."""
-        found: set[int] = set()
+        result: set[int] = set()
         pending = [*self.tasks.union(*self.kernels.values())]
         while pending:
             entry = pending.pop()
             frame = self.frames.get(entry)
-            if entry in found or frame is None:
+            if entry in result or frame is None:
                 continue
             if frame.function.name != LAUNCH and any(self.targets(site) is None for site in frame.calls):
                 return set()
-            found.add(entry)
+            result.add(entry)
             pending += [target for site in frame.calls for target in self.targets(site) or ()]
-        return found
+        return result
 
     def _tables(self) -> dict[int, list[Symbol]]:
         """Constant objects that a single function of the server refers to, by the entry of that function."""
-        found: dict[int, list[Symbol]] = {}
+        result: dict[int, list[Symbol]] = {}
         for address, by in self.users.items():
             symbol = self.image.object_at(address)
             is_own = len(by) == 1 and self.roles.get(by[0].entry) == "server"
             if symbol is not None and is_own and self.image.is_constant(address):
-                found.setdefault(by[0].entry, []).append(symbol)
-        return found
+                result.setdefault(by[0].entry, []).append(symbol)
+        return result
 
     # ---- the deepest stack ----
 
     def deepest(self, entry: int, model: str | None = None) -> Depth:
         """The deepest stack from ``entry``; with a model, as far as its own kernels go."""
         kernels = self.kernels.get(model, set()) if model else set().union(*self.kernels.values())
-        found = _Search(self, kernels).depth(entry)
-        return Depth(bytes=found.bytes, path=found.path, unknown=tuple(sorted(found.unknown)))
+        depth = _Search(self, kernels).depth(entry)
+        return Depth(bytes=depth.bytes, path=depth.path, unknown=tuple(sorted(depth.unknown)))
 
     def reached(self, entry: int) -> tuple[set[int], bool]:
         """Entries of all functions that a call of the one at ``entry`` can lead to.
@@ -283,7 +283,7 @@ class _Search:
         if known is not None:
             return sorted(known)
         own = graph.tables.get(frame.entry, [])
-        found = {
+        result = {
             "executor": self.kernels,
             "stepper": self.kernels | graph.escaped,
             "launcher": graph.tasks,
@@ -292,14 +292,14 @@ class _Search:
         }
         role = graph.roles.get(frame.entry, "")
         why = ""
-        if role not in found:
+        if role not in result:
             why = f"{frame.function.name} calls through a pointer at 0x{site.address:08x}"
         elif role == "launcher" and graph.unknown_task:
             why = f"{LAUNCH} runs a task that is only known at run time"
         if why:
             self.unresolved = True
             unknown.add(f"unknown call: {why}")
-        return sorted(found.get(role, ()))
+        return sorted(result.get(role, ()))
 
     def _cycle(self, target: int, *, by_pointer: bool) -> str:
         names = [

@@ -30,10 +30,10 @@ class LinkedCode(ABC):
 
     def function_at(self, address: int) -> Function | None:
         """The function that holds an address; code without a symbol is a function of its own."""
-        found = self.image.function_at(address)
+        function = self.image.function_at(address)
         section = self.image.section_at(address)
-        if found is not None or section is None or not section.executable:
-            return found
+        if function is not None or section is None or not section.executable:
+            return function
         after = self._starts[bisect_right(self._starts, address) :][:1]
         end = min([section.end, *after])
         return Function(names=(f"code at 0x{address:08x}",), address=address, end=end, limit=end)

@@ -136,5 +136,5 @@ def machine_code(image: Image) -> MachineCode | None:
 
 def analysis_of_fault(registers: Mapping[str, int]) -> Analysis | None:
     """The reader of the architecture that reports these registers of a fault; None: another one."""
-    found = next((isa for isa in load_isas().values() if isa.status_register in registers), None)
-    return analysis_of(found) if found is not None else None
+    result = next((isa for isa in load_isas().values() if isa.status_register in registers), None)
+    return analysis_of(result) if result is not None else None

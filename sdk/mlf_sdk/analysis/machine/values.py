@@ -32,9 +32,9 @@ def joined(one: Mapping[int, Any], other: Mapping[int, Any], *, exact: bool = Fa
     """
     kept: dict[int, Any] = {}
     for register, value in one.items():
-        found = other.get(register)
-        if found == value:
+        entry = other.get(register)
+        if entry == value:
             kept[register] = value
-        elif not exact and isinstance(found, StackAddress) and isinstance(value, StackAddress):
-            kept[register] = max(found, value, key=lambda address: address.bytes)
+        elif not exact and isinstance(entry, StackAddress) and isinstance(value, StackAddress):
+            kept[register] = max(entry, value, key=lambda address: address.bytes)
     return kept

@@ -50,13 +50,13 @@ class RiscvCode(LinkedCode):
         """The call that returns to an address; None: there is none."""
         for size in (4, 2):
             function = self.function_at(address - size)
-            found = self.instructions(function).get(address - size) if function is not None else None
-            if found is not None and found.size == size and found.is_call:
+            entry = self.instructions(function).get(address - size) if function is not None else None
+            if entry is not None and entry.size == size and entry.is_call:
                 frame = self.frame(function.address) if function is not None else None
                 calls = {call.address: call for call in frame.calls} if frame is not None else {}
-                target = found.target if found.kind == "jal" else None
-                plain = Call(address=found.address, after=address, target=target, by_register=target is None)
-                return calls.get(found.address, plain)
+                target = entry.target if entry.kind == "jal" else None
+                plain = Call(address=entry.address, after=address, target=target, by_register=target is None)
+                return calls.get(entry.address, plain)
         return None
 
     def pointers(self, start: int, end: int) -> set[int]:

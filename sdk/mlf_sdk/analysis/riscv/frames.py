@@ -55,7 +55,7 @@ class _Tracer(Walk[State]):
             bytes=self.depth,
             calls=tuple(calls),
             taken=frozenset(addresses & set(self.code.functions) - called - {self.code.image.entry}),
-            objects=frozenset(found.address for found in objects if found is not None),
+            objects=frozenset(result.address for result in objects if result is not None),
             unknown=tuple(self.unknown),
         )
 
@@ -113,14 +113,14 @@ class _Tracer(Walk[State]):
 
     def _table(self, value: Loaded) -> list[int]:
         """Places inside the function whose addresses stand in a row from an address on."""
-        found = []
+        result = []
         at = value.address
         while (word := self.code.image.word(at)) is not None:
             if not self.function.address <= word < self.function.end or word not in self.instructions:
                 break
-            found.append(word)
+            result.append(word)
             at += 4
-        return found
+        return result
 
     def _set_call(
         self,
@@ -166,17 +166,17 @@ class _Tracer(Walk[State]):
 
     def _note(self, one: Instruction, registers: Registers, value: Value | Within | None) -> None:
         """Keep the addresses that an instruction puts together, or reads and writes at."""
-        found = set()
+        result = set()
         if isinstance(value, int | Within) and one.kind in ("addi", "add", "lui"):
             address = value if isinstance(value, int) else value.address
             if one.kind != "lui" or self._begins_object(address):
-                found.add(address)
+                result.add(address)
         if one.kind in ("load", "store", "other"):
             base = registers.get(one.rs1)
             if isinstance(base, int | Within):
-                found.add(((base if isinstance(base, int) else base.address) + one.imm) & _MASK)
-        if found:
-            self.addresses[one.address] = found
+                result.add(((base if isinstance(base, int) else base.address) + one.imm) & _MASK)
+        if result:
+            self.addresses[one.address] = result
 
     def _begins_object(self, address: int) -> bool:
         """True for the address of an object or a function: the upper part of many lies in another one."""
@@ -192,22 +192,22 @@ def _value_of(one: Instruction, registers: Registers) -> Value | Within | None:
     """The value that an instruction puts into its register; None when that is not known."""
     first = 0 if one.rs1 == ZERO else registers.get(one.rs1)
     second = 0 if one.rs2 == ZERO else registers.get(one.rs2)
-    found: Value | Within | None = None
+    target: Value | Within | None = None
     if one.kind == "lui":
-        found = one.imm & _MASK
+        target = one.imm & _MASK
     elif one.kind == "auipc":
-        found = one.target
+        target = one.target
     elif one.kind == "addi":
-        found = _sum(first, one.imm)
+        target = _sum(first, one.imm)
     elif one.kind == "slli" and isinstance(first, int):
-        found = first << one.imm & _MASK
+        target = first << one.imm & _MASK
     elif one.kind == "add":
-        found = _sum(first, second) or _sum(second, first)
+        target = _sum(first, second) or _sum(second, first)
     elif one.kind == "sub" and isinstance(second, int):
-        found = _sum(first, -_signed(second))
+        target = _sum(first, -_signed(second))
     elif one.kind == "load" and isinstance(first, int | Within):
-        found = Loaded(((first if isinstance(first, int) else first.address) + one.imm) & _MASK)
-    return found
+        target = Loaded(((first if isinstance(first, int) else first.address) + one.imm) & _MASK)
+    return target
 
 
 def _sum(value: Value | Within | None, by: Value | Within | None) -> Value | Within | None:

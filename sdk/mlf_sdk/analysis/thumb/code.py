@@ -49,8 +49,8 @@ class ThumbCode(LinkedCode):
 
     def name_at(self, address: int) -> str:
         """The name of the function that begins at an address; empty: none does."""
-        found = self.functions.get(address)
-        return found.name if found is not None else ""
+        function = self.functions.get(address)
+        return function.name if function is not None else ""
 
     def read_frame(self, function: Function, entry: int) -> Frame:
         """Follow a function that is entered at an address."""
@@ -78,8 +78,8 @@ class ThumbCode(LinkedCode):
     def instruction_at(self, address: int) -> Instruction | None:
         """The instruction at an address; None where none begins, or the decoder does not know it."""
         function = self.function_at(address)
-        found = self.instructions(function).get(address) if function is not None else None
-        return None if isinstance(found, Undecoded) else found
+        entry = self.instructions(function).get(address) if function is not None else None
+        return None if isinstance(entry, Undecoded) else entry
 
     def text_at(self, address: int) -> str:
         """Disassembly of the instruction at an address, also where the image marks it as data.
@@ -95,11 +95,13 @@ class ThumbCode(LinkedCode):
     def call_before(self, address: int) -> Call | None:
         """The call that returns to an address; None: there is none."""
         for size in (4, 2):
-            found = self.instruction_at(address - size)
-            if found is not None and found.size == size and found.id in decode.CALLS:
-                is_direct = found.operands[0].type == arm.ARM_OP_IMM
-                target = self.branch_target(found) if is_direct else None
-                return Call(address=found.address, after=address, target=target, by_register=not is_direct)
+            instruction = self.instruction_at(address - size)
+            if instruction is not None and instruction.size == size and instruction.id in decode.CALLS:
+                is_direct = instruction.operands[0].type == arm.ARM_OP_IMM
+                target = self.branch_target(instruction) if is_direct else None
+                return Call(
+                    address=instruction.address, after=address, target=target, by_register=not is_direct
+                )
         return None
 
     def branch_target(self, instruction: Instruction) -> int:

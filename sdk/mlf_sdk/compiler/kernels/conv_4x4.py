@@ -57,10 +57,10 @@ def convolution(layer: Contraction) -> Kernel | None:
     if not layer.is_int8() or layer.window.dilation[1] != 1:
         return None
     rescale = layer.rescale(fine=True)
-    found = None if rescale is None else epilogue32.words(layer, rescale)
-    if rescale is None or found is None:
+    result = None if rescale is None else epilogue32.words(layer, rescale)
+    if rescale is None or result is None:
         return None
-    words = np.concatenate([found[0][:, None], found[1]], axis=1)
+    words = np.concatenate([result[0][:, None], result[1]], axis=1)
     pixels, outputs = best_tile(Layout(layer, 1, 1), layer.channels)
     layout = Layout(layer, pixels, 1)
     depth = layout.rows * layout.used

@@ -54,10 +54,10 @@ def convolution(layer: Contraction) -> Kernel | None:
     ):
         return None
     rescale = layer.rescale(fine=True)
-    found = None if rescale is None else epilogue32.words(layer, rescale)
-    if rescale is None or found is None:
+    result = None if rescale is None else epilogue32.words(layer, rescale)
+    if rescale is None or result is None:
         return None
-    starts, table = found
+    starts, table = result
     pairs = -(-layout.pixels // 2)
     layout.buffer_bytes = 4 * taps * pairs
     upper = groups_of(starts[:, None], _OUTPUTS).reshape(-1, _OUTPUTS).astype(np.int64)
@@ -90,16 +90,16 @@ def _chunks(weights: Array) -> list[int] | None:
     Args:
         weights: shape (taps, channels).
     """
-    found, total = [0], np.zeros(weights.shape[1], np.int64)
+    result, total = [0], np.zeros(weights.shape[1], np.int64)
     for own in np.abs(weights.astype(np.int64)).reshape(-1, _TAPS, weights.shape[1]).sum(axis=1):
         if own.max() > _MOST:
             return None
-        if (total + own).max() > _MOST or found[-1] == _MOST_COUNT:
-            found.append(0)
+        if (total + own).max() > _MOST or result[-1] == _MOST_COUNT:
+            result.append(0)
             total = np.zeros_like(total)
-        found[-1] += 1
+        result[-1] += 1
         total = total + own
-    return found if len(found) <= _MOST_COUNT else None
+    return result if len(result) <= _MOST_COUNT else None
 
 
 def _stream(weights: Array, chunks: list[int]) -> Array:

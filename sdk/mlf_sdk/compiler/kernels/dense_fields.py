@@ -31,11 +31,11 @@ def dense(layer: Contraction) -> Kernel | None:
     if not layer.is_int8() or not layer.is_one_pixel or outputs < packed.OUTPUTS:
         return None
     rescale = layer.fine_of_all() or layer.rescale(fine=True)
-    found = None if rescale is None else epilogue32.words(layer, rescale)
+    result = None if rescale is None else epilogue32.words(layer, rescale)
     blocks = -(-inputs // packed.BLOCK)
-    if rescale is None or found is None or packed.BLOCK_BYTES * blocks >= _FARTHEST:
+    if rescale is None or result is None or packed.BLOCK_BYTES * blocks >= _FARTHEST:
         return None
-    starts, table = found
+    starts, table = result
     first = (outputs - 1) % packed.OUTPUTS + 1
     chosen = np.append(0, np.arange(first, outputs, packed.OUTPUTS))[:, None] + np.arange(packed.OUTPUTS)
     groups = packed.groups_of(layer.rows[chosen])

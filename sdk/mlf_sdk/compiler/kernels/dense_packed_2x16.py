@@ -85,17 +85,17 @@ def _chunks(magnitudes: Array) -> list[tuple[int, int]]:
     Args:
         magnitudes: sums of the magnitudes of the weights, shape (outputs, blocks).
     """
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     first, total = 0, np.zeros(len(magnitudes), np.int64)
     for block, own in enumerate(magnitudes.T):
         if block > first and (total + own).max() > _MOST:
-            found.append((first, block - 1))
+            result.append((first, block - 1))
             first, total = block, np.zeros_like(total)
         total = total + own
         if own.max() > _MOST:
-            found.append((block, block))
+            result.append((block, block))
             total = np.full_like(total, _MOST)  # the second half of its inputs is a chunk of its own
-    return [*found, (first, magnitudes.shape[1] - 1)]
+    return [*result, (first, magnitudes.shape[1] - 1)]
 
 
 def words_of_chunks(weights: Array, chunks: list[tuple[int, int]]) -> Iterator[Array]:

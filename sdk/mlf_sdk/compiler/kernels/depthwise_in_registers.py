@@ -29,10 +29,10 @@ def depthwise(layer: Contraction) -> Kernel | None:
     if not layer.is_int8() or not is_3x3 or layer.multiplier != 1:
         return None
     rescale = layer.rescale(fine=True)
-    found = None if rescale is None else epilogue32.words(layer, rescale, scaled=True)
-    if rescale is None or found is None:
+    result = None if rescale is None else epilogue32.words(layer, rescale, scaled=True)
+    if rescale is None or result is None:
         return None
-    words = np.concatenate([found[0][:, None], found[1]], axis=1)
+    words = np.concatenate([result[0][:, None], result[1]], axis=1)
     channels = layer.channels
     name = f"depthwise_row_{stride}_{label(rescale)}"
     compute = f"        {name}(rows, p0, p1, y0 + oy * {layer.y.shape[2] * channels}, {channels}, {layer.y.shape[2] * channels});\n"

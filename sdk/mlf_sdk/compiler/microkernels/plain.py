@@ -116,8 +116,8 @@ class _Writer:
         for r, path in paths.items():
             self._homes.setdefault(path[-1], []).append(r)
         # Those that are declared where they are written.
-        found = parts_of(builder.operations, self._meanings)
-        self._parts = {r: parts for r, parts in found.items() if r in self._homes.get(self._first[r], [])}
+        result = parts_of(builder.operations, self._meanings)
+        self._parts = {r: parts for r, parts in result.items() if r in self._homes.get(self._first[r], [])}
 
     def body(self) -> list[str]:
         """Statements of the function."""

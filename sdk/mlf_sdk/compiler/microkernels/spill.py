@@ -87,10 +87,10 @@ def _cheapest(
 
 def _counted(length: int, places: list[int]) -> list[int]:
     """Number of ``places`` in front of each place."""
-    found, chosen = [0], set(places)
+    result, chosen = [0], set(places)
     for at in range(length):
-        found.append(found[-1] + (at in chosen))
-    return found
+        result.append(result[-1] + (at in chosen))
+    return result
 
 
 def _parts(flow: Flow, uses: list[Use], before: list[int]) -> list[Part]:
@@ -159,9 +159,9 @@ def _gathered(operations: list[Operation], count: int) -> list[Operation]:
 def _with_run(operations: list[Operation], run: list[int]) -> list[Operation]:
     """Operations with a run of loads as one, where the first of them is."""
     results = tuple(r for k in run for r in operations[k].results)
-    found = [o for k, o in enumerate(operations) if k not in run[1:]]
-    found[run[0]] = Operation("reload_many", results)
-    return found
+    result = [o for k, o in enumerate(operations) if k not in run[1:]]
+    result[run[0]] = Operation("reload_many", results)
+    return result
 
 
 def _may_move(operations: list[Operation], first: int, second: int) -> bool:

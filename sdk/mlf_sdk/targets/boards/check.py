@@ -189,14 +189,14 @@ def _machine_faults(row: Board, machine: Machine) -> Iterator[str]:
     if uart is None or uart.driver == "own":  # only its author knows what that one needs
         return
     if (uart.driver, uart.base, serial) not in places:
-        found = f"{uart.driver} UART at {uart.base or 0:#010x}"
-        yield f"uart: {where} has no {found} as its serial port {serial}"
+        result = f"{uart.driver} UART at {uart.base or 0:#010x}"
+        yield f"uart: {where} has no {result} as its serial port {serial}"
 
 
 def _is_within(memory: Memory, machine: Machine) -> bool:
     return any(
-        origin <= memory.origin and memory.end <= origin + found.size_bytes
-        for found in machine.memories
-        if found.writable or memory.kind == "flash"
-        for origin in (found.origin, *found.aliases)
+        origin <= memory.origin and memory.end <= origin + result.size_bytes
+        for result in machine.memories
+        if result.writable or memory.kind == "flash"
+        for origin in (result.origin, *result.aliases)
     )

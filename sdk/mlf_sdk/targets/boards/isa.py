@@ -25,14 +25,14 @@ def cross_isa(board: Board) -> Isa:
     Raises:
         InputError: it is not known.
     """
-    found = isa_of(board)
-    if found is None:
+    result = isa_of(board)
+    if result is None:
         raise InputError(
             f"the CPU '{board.cpu}' is not known",
             where=f"board {board.name}",
             hint=f"Known: {', '.join(name for isa in load_isas().values() for name in isa.cpus)}.",
         )
-    return found
+    return result
 
 
 def board_flags(board: Board) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def own_sources(row: Board, board_file: Path) -> dict[str, bytes]:
     Raises:
         InputError: one is not there, or is too large.
     """
-    found = {}
+    result = {}
     for name in row.sources:
         path = board_file.parent / name
         try:
@@ -66,8 +66,8 @@ def own_sources(row: Board, board_file: Path) -> dict[str, bytes]:
             ) from error
         if len(data) > _MAX_SOURCE_BYTES:
             raise InputError(f"it is longer than {_MAX_SOURCE_BYTES:,} bytes", where=str(path))
-        found[f"board/{name}"] = data
-    return found
+        result[f"board/{name}"] = data
+    return result
 
 
 def find_board(name: str, extra_file: str | Path | None = None) -> Board:
