@@ -156,12 +156,15 @@ tools-riscv:
 	@{ command -v riscv64-unknown-elf-gcc && command -v qemu-system-riscv32 && [ -d /usr/lib/picolibc ]; } >/dev/null || \
 	  sh .ci/install-tools.sh gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc
 
+# Empty, or the extra that takes the place of tools that only an administrator could install.
+EMBEDDED = $(shell sh .ci/embedded.sh)
+
 # The package with what it needs at run time; with what its tests and checks need.
 runtime:
-	@sh .ci/install-python.sh $(VENV)
+	@sh .ci/install-python.sh $(VENV) $(EMBEDDED)
 
 dev:
-	@sh .ci/install-python.sh $(VENV) dev
+	@sh .ci/install-python.sh $(VENV) dev$(EMBEDDED:%=,%)
 
 site: dev
 	$(PY) -m pip install -q --disable-pip-version-check --editable ".[docs]"

@@ -35,6 +35,13 @@ compiles c++ arm-none-eabi-g++ -fsyntax-only <<'END' || add libstdc++-arm-none-e
 END
 [ -n "$missing" ] || exit 0
 
+# Without administrator's rights install-python.sh takes compiler, emulator and build tools from Python's package index.
+if [ $# -eq 0 ] && [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null 2>&1 &&
+  "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+  echo "No administrator's rights: Zig, Unicorn, CMake and Ninja of Python's package index take the place of: $missing"
+  exit 0
+fi
+
 by_hand() { # reason
   echo "$1 Run this as an administrator, then the same command again:" >&2
   echo "  apt-get install --no-install-recommends $missing" >&2

@@ -8,6 +8,7 @@ on; remove the file to measure anew.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import subprocess
 import sys
@@ -75,11 +76,14 @@ def row(model: str, core: str, found: list[dict[str, object]]) -> str:
 
 def versions() -> str:
     """The compilers that were used."""
-    from mlf_sdk.tools.discovery import find_tools, known_tools
+    from mlf_sdk.tools.discovery import Tool, find_tools, known_tools
 
-    names = {"arm-none-eabi-gcc", "riscv64-unknown-elf-gcc", "clang", "zig"}
-    found = find_tools(tuple(tool for tool in known_tools() if tool.name in names))
-    return ", ".join(f"{one.tool.name} {one.version}" for one in found if one.version)
+    names = {"arm-none-eabi-gcc", "riscv64-unknown-elf-gcc"}
+    found = find_tools(
+        (*(tool for tool in known_tools() if tool.name in names), Tool(name="clang", purpose=""))
+    )
+    packages = f"ziglang {importlib.metadata.version('ziglang')}"
+    return ", ".join((*(f"{one.tool.name} {one.version}" for one in found if one.version), packages))
 
 
 def main() -> None:

@@ -195,6 +195,7 @@ def test_the_demo_installs_only_what_it_needs(machine: Machine) -> None:
 
 
 def test_changed_dependencies_are_installed(machine: Machine) -> None:
+    machine.tools()
     machine.run("make", "dev")
     machine.logged()
     for mark in (machine.checkout / ".venv").glob(".installed*"):  # made before: clocks of files are coarse
@@ -206,6 +207,7 @@ def test_changed_dependencies_are_installed(machine: Machine) -> None:
 
 @pytest.mark.parametrize("place", ["STOP_IN_VENV", "STOP_IN_PIP"])
 def test_an_interrupted_installation_is_made_again(machine: Machine, place: str) -> None:
+    machine.tools()
     stopped = machine.run("make", "runtime", **{place: "1"})
     assert stopped.returncode != 0
     assert (machine.checkout / ".venv/.unfinished").exists()
@@ -221,6 +223,7 @@ def test_an_interrupted_installation_is_made_again(machine: Machine, place: str)
 
 
 def test_a_moved_or_copied_checkout_gets_its_own_environment(machine: Machine, tmp_path: Path) -> None:
+    machine.tools()
     machine.run("make", "runtime")
     machine.logged()
     copied = tmp_path / "copied"
@@ -229,6 +232,20 @@ def test_a_moved_or_copied_checkout_gets_its_own_environment(machine: Machine, t
     done = machine.run("make", "runtime")
     assert done.returncode == 0, done.stderr
     assert machine.logged() == [PIP]
+
+
+@pytest.mark.parametrize(("target", "extras"), [("runtime", "embedded"), ("dev", "dev,embedded")])
+def test_without_rights_tools_come_from_the_package_index(machine: Machine, target: str, extras: str) -> None:
+    """Where nobody may install tools; with sudo, or with all tools, the package index is not asked for them."""
+    done = machine.run("make", "tools", target)
+    assert done.returncode == 0, done.stderr
+    assert "No administrator's rights: Zig, Unicorn, CMake and Ninja" in done.stdout
+    assert machine.logged() == [f"{PIP}[{extras}]"]
+    machine.program("sudo", "exit 1")
+    assert machine.run("make", "tools").returncode != 0
+    (machine.programs / "sudo").unlink()
+    machine.tools()
+    assert "No administrator" not in machine.run("make", "tools").stdout
 
 
 def test_a_folder_of_the_user_is_left_alone(machine: Machine) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.execute import Execution
+from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.load import counter_hz
 from mlf_sdk.targets.target import Target
 
@@ -67,9 +68,11 @@ def counting(target: Target, elf: Path, plugins: Path) -> Iterator[Counting]:
     from mlf_sdk.analysis.elf.image import read_image
     from mlf_sdk.judge.counting import build_plugin, counter, missing_plugin_support
     from mlf_sdk.judge.windows import function_window, handlers, row_windows
+    from mlf_sdk.targets.unicorn.launch import uses_unicorn
 
     known = ByClock(hz=counter_hz(target.board))
-    if missing_plugin_support(target.board):
+    counts = uses_unicorn(target.board)
+    if not counts and missing_plugin_support(target.board):
         yield known
         return
     image = read_image(elf)
@@ -78,7 +81,8 @@ def counting(target: Target, elf: Path, plugins: Path) -> Iterator[Counting]:
     except LookupError:
         yield known
         return
-    with counter(image, (window, *row_windows(image)), plugin=build_plugin(plugins)) as one:
+    plugin = data_dir("qemu") / "plugin" / "mlf_count.c" if counts else build_plugin(plugins)
+    with counter(image, (window, *row_windows(image)), plugin=plugin) as one:
         yield ByPlugin(counter=one, interrupts=handlers(image), arguments=one.arguments)
 
 

@@ -52,7 +52,12 @@ def board_text(board: Board, *, emulated: bool = True) -> str:
     if not board.memories:
         return board.title
     memories = f"{capacity(board.flash.size_bytes)} flash, {capacity(board.ram.size_bytes)} RAM"
-    return f"{board.title}, {memories}" + (" (QEMU)" if board.qemu and emulated else "")
+    emulator = ""
+    if board.qemu and emulated:
+        from mlf_sdk.targets.unicorn.launch import emulator_title  # boards of this machine have none
+
+        emulator = f" ({emulator_title(board)})"
+    return f"{board.title}, {memories}{emulator}"
 
 
 def boards_parts(boards: Sequence[Board]) -> Parts:

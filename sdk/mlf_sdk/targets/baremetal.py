@@ -45,7 +45,6 @@ class BaremetalTarget(CmakeTarget):
         self.abilities = (
             Ability.BUILD | Ability.FLASH | (Ability.START | Ability.KEEP if board.qemu else Ability(0))
         )
-        self.emulator = cross_isa(board).tools.emulator if board.qemu else None
 
     @property
     def compilers(self) -> tuple[tuple[str, ...], ...]:
@@ -114,6 +113,15 @@ class BaremetalTarget(CmakeTarget):
                 "runtime_includes": ("crt/baremetal", f"crt/baremetal/{isa.name}"),
             },
         )
+
+    @property
+    def emulator(self) -> str | None:
+        """See CmakeTarget; None also where Unicorn takes QEMU's place."""
+        from mlf_sdk.targets.unicorn.launch import uses_unicorn  # few commands start anything
+
+        if self.board.qemu is None or uses_unicorn(self.board):
+            return None
+        return cross_isa(self.board).tools.emulator
 
     def open(
         self, image: Path | None, *, timeout_s: float, console: Log | None = None

@@ -83,8 +83,12 @@ class CmakeTarget(BoardTarget):
             },
         )
 
-    emulator: str | None = None
     build_variables: Mapping[str, str] = {}  # of the environment of builds
+
+    @property
+    def emulator(self) -> str | None:
+        """Emulator that an image is started with; None: it needs none, or one that is installed with us."""
+        return None
 
     @property
     @abstractmethod

@@ -67,9 +67,10 @@ def open_emulated(
         ToolError: the emulator is missing or failed.
     """
     from mlf_sdk.targets.qemu import QemuOptions, start_qemu
+    from mlf_sdk.targets.unicorn.launch import emulator_title
 
     with start_qemu(board, elf, QemuOptions(read_ahead=True)) as machine:
-        transport = SocketTransport(machine.socket, name=f"{board.name} (QEMU)")
+        transport = SocketTransport(machine.socket, name=f"{board.name} ({emulator_title(board)})")
         timeouts = dataclasses.replace(_timeouts(timeout_s), hello_first_s=_HELLO_S)
         with (
             Session(transport, timeouts=timeouts, console=console) as session,

@@ -116,11 +116,21 @@ def start_qemu(board: Board, elf: Path, options: QemuOptions | None = None) -> I
     """
     if not elf.is_file():
         raise InputError("there is no such image", where=str(elf), hint="Build the project first.")
+    from mlf_sdk.targets.unicorn.launch import (
+        unicorn_argv,
+        uses_unicorn,
+    )
+
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
             fd = theirs.fileno()
-            argv = qemu_argv(board, elf.resolve(), console_fd=fd, options=options or QemuOptions())
+            chosen = options or QemuOptions()
+            if uses_unicorn(board):
+                more = (*(board.qemu.args if board.qemu else ()), *chosen.args)
+                argv = unicorn_argv(board, elf.resolve(), console_fd=fd, more=more)
+            else:
+                argv = qemu_argv(board, elf.resolve(), console_fd=fd, options=chosen)
             process = start_process(argv, pass_fds=(fd,), cpus=one_cpu())
         with process:
             yield QemuMachine(process, ours)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unicorn in the place of QEMU: the same outputs, marks and instructions of the same image."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from cli_helpers import Caller
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.unicorn import launch
+from mlf_sdk.targets.unicorn.launch import emulator_title, uses_unicorn
+from mlf_sdk.targets.unicorn.machine import Windows
+from tflite_models import small_network
+
+HAS_BOTH = find_spec("unicorn") is not None and shutil.which("qemu-system-arm") is not None
+
+
+@pytest.fixture
+def without_qemu(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = launch.find_program
+    monkeypatch.setattr(launch, "find_program", lambda name: None if "qemu" in name else real(name))
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(not HAS_BOTH, reason="needs Unicorn and QEMU")
+@pytest.mark.parametrize("board", ["mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps2-an521"])
+def test_counts_and_marks_are_those_of_qemu(board, tmp_path, capsys, request):
+    network = tmp_path / "net.tflite"
+    network.write_bytes(small_network())
+    given = ("run", network, "--board", board, "--no-twin", "--json")
+    found = []
+    for _ in range(2):
+        result = Caller(capsys)(*given)
+        assert result.code == 0, result.err
+        found.append(json.loads(result.out))
+        request.getfixturevalue("without_qemu")
+    first, second = found
+    assert first["verdict"] == second["verdict"] == "PASS"
+    for name in ("instructions", "instructions_resolution", "outputs", "build_id"):
+        assert first[name] == second[name], name
+    assert second["memory"]["arena_high_water_bytes"] == first["memory"]["arena_high_water_bytes"]
+
+
+@pytest.mark.skipif(find_spec("unicorn") is None, reason="no Unicorn")
+def test_it_takes_the_place_of_a_missing_qemu_where_it_has_the_core(without_qemu):
+    assert uses_unicorn(find_board("mps2-an386"))
+    assert emulator_title(find_board("mps2-an386")) == "Unicorn"
+    for name in ("mps3-an547", "microbit", "qemu-virt-rv32", "host"):  # vectors, another UART, another core
+        assert not uses_unicorn(find_board(name)), name
+
+
+def test_what_is_on_the_path_comes_first(monkeypatch):
+    monkeypatch.setattr(launch, "find_program", lambda name: f"/bin/{name}")
+    assert not uses_unicorn(find_board("mps2-an386"))
+    assert emulator_title(find_board("mps2-an386")) == "QEMU"
+
+
+def test_windows_are_written_as_by_the_plugin_of_qemu(tmp_path: Path):
+    out = tmp_path / "counts.jsonl"
+    windows = Windows(
+        f"x.so,out={out},ranges=y,begin=run:0x10,end=run:0x20,end=run:0x30,begin=rows:0x14,end=rows:0x10"
+    )
+    for address, count in (
+        (0x20, 1),
+        (0x10, 5),
+        (0x14, 7),
+        (0x20, 12),
+        (0x30, 13),
+        (0x10, 20),
+        (0x10, 26),
+        (0x30, 30),
+    ):
+        windows.reach(address, count)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(one["window"], one["index"], one.get("total", "given up")) for one in lines] == [
+        ("run", 0, 7),
+        ("rows", 0, 13),
+        ("run", 1, "given up"),
+        ("run", 2, 4),
+    ]
