@@ -46,6 +46,30 @@ def test_counts_and_marks_are_those_of_qemu(board, tmp_path, capsys, request):
     assert second["memory"]["arena_high_water_bytes"] == first["memory"]["arena_high_water_bytes"]
 
 
+@pytest.mark.qemu
+@pytest.mark.skipif(not HAS_BOTH, reason="needs Unicorn and QEMU")
+def test_a_fault_is_reported_as_on_qemu(tmp_path, capsys, request):
+    """A store to an address without memory: registers, status, line, callers."""
+    network, project = tmp_path / "net.tflite", tmp_path / "project"
+    network.write_bytes(small_network())
+    given = ("generate", network, "-o", project, "--board", "mps2-an386", "--asm", "no")
+    assert Caller(capsys)(*given).code == 0
+    kernels = next(project.glob("model/*/kernels/*.c"))
+    head, brace, body = kernels.read_text().rpartition("\nvoid ")[2].partition("{\n")
+    text = kernels.read_text()
+    kernels.write_text(text.replace(head + brace, head + brace + "  *(volatile int *)0x90000000 = 1;\n"))
+    assert body
+    found = []
+    for _ in range(2):
+        result = Caller(capsys)("run", project, "--no-twin")
+        assert result.code != 0
+        assert "bfar=0x90000000" in result.err
+        assert "PRECISERR" in result.err
+        found.append(result.err)
+        request.getfixturevalue("without_qemu")
+    assert found[0] == found[1]
+
+
 @pytest.mark.skipif(find_spec("unicorn") is None, reason="no Unicorn")
 def test_it_takes_the_place_of_a_missing_qemu_where_it_has_the_core(without_qemu):
     assert uses_unicorn(find_board("mps2-an386"))

@@ -33,6 +33,7 @@ _CSR, _RVR, _CVR, _ICSR, _CFSR, _BFAR, _SHCSR = 0x10, 0x14, 0x18, 0xD04, 0xD28, 
 _PENDSTSET, _PENDSTCLR = 1 << 26, 1 << 25
 _HARD_FAULT, _BUS_FAULT, _USAGE_FAULT, _SYSTICK, _FIRST_IRQ = 3, 5, 6, 15, 16
 _PRECISE, _UNDEFINED = 0x8200, 1 << 16
+_PADDED = 1 << 9
 _WFI = b"\x30\xbf"
 _BYTES_AT_ONCE = 512
 _STATE, _INTCLEAR = 4, 12
@@ -285,7 +286,9 @@ class Machine:
         self.registers[_CFSR] = _PRECISE if address else _UNDEFINED
         self.registers[_BFAR] = address
         exception = _HARD_FAULT if not enabled else _BUS_FAULT if address else _USAGE_FAULT
-        sp = (uc.reg_read(reg.UC_ARM_REG_SP) - 32) & ~7
+        sp = uc.reg_read(reg.UC_ARM_REG_SP) - 32
+        if sp & 7:  # a word is skipped, and the frame says so
+            sp, frame[-1] = sp & ~7, frame[-1] | _PADDED
         uc.mem_write(sp, b"".join(word.to_bytes(4, "little") for word in frame))
         uc.reg_write(reg.UC_ARM_REG_SP, sp)
         uc.reg_write(reg.UC_ARM_REG_LR, 0xFFFF_FFF9)
