@@ -61,7 +61,7 @@ def make_clang(folder: Path, name: str) -> str:
 def make_qemu(folder: Path, name: str) -> str:
     """GNU make with a cross compiler; the library in a program of its own on an emulated Cortex-M4."""
     machine = MACHINES[core_named("cortex-m4")]
-    cpu = [*machine.flags, "-mthumb"]
+    cpu = [*machine.flags]
     flags = " ".join([*cpu, "-O2", "-ffunction-sections", "-fdata-sections"])
     command(
         *("make", "-s", "-j2", "CC=arm-none-eabi-gcc", "AR=arm-none-eabi-ar", f"CFLAGS={flags}"), cwd=folder
@@ -79,7 +79,7 @@ def make_qemu(folder: Path, name: str) -> str:
     example = folder / "example"
     unused = ["-Wno-unused-function"]
     command(
-        *("arm-none-eabi-gcc", *cpu, "-O2", *unused, "-nostartfiles", "--specs=nosys.specs", f"-T{script}"),
+        *("arm-none-eabi-gcc", *cpu, "-O2", *unused, "-nostartfiles", f"-T{script}"),
         *(f"-I{folder / 'src'}", f"-I{example}", main, example / f"{name}_example.c"),
         *(folder / "build" / f"lib{name}.a", "-Wl,--no-warn-rwx-segments", "-lm", "-o", elf),
     )
