@@ -25,6 +25,9 @@ pytestmark = [
 ]
 
 
+M4 = Choice(core=core_named("cortex-m4"))
+
+
 def proven(model: bytes, folder: Path, *families: str, goal: Goal = Goal.BALANCED) -> None:
     """Inputs at their limits and random ones give what the reference gives, everywhere."""
     path = folder / "model.tflite"
@@ -117,3 +120,20 @@ def test_five_outputs_at_a_time(inputs: int, outputs: int, zero_point: int, tmp_
     x = m.input((1, inputs))
     y = m.dense(x, outputs, largest=127 if inputs < 200 else 60)
     proven(limited(m, x, y, zero_point), tmp_path, "dense_5rows")
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(("inputs", "outputs"), [(12, 3), (64, 4), (4000, 4), (100, 1), (512, 2)])
+@pytest.mark.parametrize("largest", [127, 128])
+def test_few_outputs_need_no_widened_input(inputs: int, outputs: int, largest: int, tmp_path: Path) -> None:
+    """Weights of -128 take words of bytes, others words of two numbers."""
+    m = Maker(inputs + outputs)
+    x = m.input((1, inputs))
+    y = m.dense(x, outputs, scales=outputs)
+    weights = m.spec.tensors[m.spec.operators[-1].inputs[1]].data
+    assert weights is not None
+    weights.flat[:: max(1, inputs // 7)] = 127 if largest == 127 else -128
+    model = m.finish(y)
+    proven(model, tmp_path, "dense")
+    (kernel,) = (c.kernel for c in compile_graph(load_tflite(tmp_path / "model.tflite"), M4).operators)
+    assert kernel is not None and kernel.workspace_bytes == 0

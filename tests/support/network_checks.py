@@ -23,6 +23,7 @@ from random_networks import Network
 from row_regions import with_longest_regions
 from tflite_models import TensorSpec
 
+_REGIONS = ((1, 640), (2, 64), (2, 8192))  # rows at once and bytes of scratch, by the size of a model's file
 CORES = (
     core_named("generic"),
     core_named("cortex-m0"),
@@ -151,7 +152,7 @@ def examine(
     choice = Choice(goal=Goal.SPEED, core=core) if others else None
     found.checks = checks_of(name, improved, traced, all_choices(core), others=choice)
     by_rows = Choice(goal=Goal.RAM, core=core)
-    fused = with_longest_regions(improved, by_rows)
+    fused = with_longest_regions(improved, by_rows, *_REGIONS[len(model) % len(_REGIONS)])
     if len(fused.operators) < len(improved.operators):
         found.checks += checks_of(f"{name} by rows", fused, trace(fused, given), [by_rows])
     return found

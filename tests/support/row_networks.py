@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tflite_models import Maker
+import numpy as np
+
+from tflite_models import Maker, OperatorSpec
 
 Build = Callable[[Maker], int]
 
@@ -109,7 +111,19 @@ def whole_network(m: Maker) -> int:
     return m.softmax(m.dense(m.pool(x, 4, largest=False), 5))
 
 
+def averaged(m: Maker) -> int:
+    """The means of the channels of a map."""
+    x = m.conv(m.input((1, 7, 9, 4)), 8, (3, 3), 1, same=True)
+    x = m.conv(x, 12, (1, 1), 1, same=True)
+    axes = m.spec.tensor("axes", "int32", (2,), data=np.array([1, 2], np.int32))
+    y = m.activation((1, 12))
+    return m.spec.add("MEAN", (m.logistic(x), axes), y, ("ReducerOptions", {"KeepDims": False}))
+
+
 BUILDS = [
+    averaged,
+    moved,
+    split,
     wide,
     stacked,
     narrow_bytes,

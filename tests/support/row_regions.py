@@ -6,25 +6,34 @@ from __future__ import annotations
 from itertools import groupby
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.operators import SCRATCH_BYTES, Operator
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.needs import firings_of
 from mlf_sdk.compiler.rows.tiles import row_tiles
 from mlf_sdk.compiler.schedule import Choice, candidates
 
 
-def with_longest_regions(graph: Graph, choice: Choice) -> Graph:
-    """An improved graph, with runs of operators that have kernels of rows as one."""
+def has_rows(graph: Graph, operator: Operator, choice: Choice, lines: int = 1) -> bool:
+    """Return whether an operator has kernels of so many rows at once."""
+    firings = firings_of(graph, operator, lines)
+    if firings is None or firings.lines != lines:
+        return False
+    return bool(row_tiles(graph, operator, firings, lambda part, one: candidates(part, one, choice)))
 
-    def has_rows(operator: Operator) -> bool:
-        firings = firings_of(graph, operator)
-        if firings is None:
-            return False
-        return bool(row_tiles(graph, operator, firings, lambda part, one: candidates(part, one, choice)))
 
+def with_longest_regions(
+    graph: Graph, choice: Choice, lines: int = 1, scratch_bytes: int = SCRATCH_BYTES
+) -> Graph:
+    """An improved graph, with runs of operators that have kernels of rows as one.
+
+    Args:
+        lines: rows at once, of operators that have kernels of so many.
+        scratch_bytes: see `Fused`.
+    """
     fused = graph
-    for by_rows, found in groupby(graph.operators, has_rows):
+    for by_rows, found in groupby(graph.operators, lambda one: has_rows(graph, one, choice)):
         run = list(found)
         if by_rows and len(run) > 1:
-            fused = fuse(fused, run)
+            counts = [lines if has_rows(graph, one, choice, lines) else 1 for one in run]
+            fused = fuse(fused, run, counts, scratch_bytes)
     return fused

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,16 +17,13 @@ from core_images import run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, with_kernels
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.operators import Fused, Operator
+from mlf_sdk.compiler.operators import Fused
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.rows.fused import fuse
-from mlf_sdk.compiler.rows.needs import firings_of
 from mlf_sdk.compiler.rows.pull import Pulled, Region, region_of
-from mlf_sdk.compiler.rows.tiles import row_tiles
-from mlf_sdk.compiler.schedule import Choice, candidates
+from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.compiler.tuning import kernels_of
 from mlf_sdk.frontends.mlf.compiled import archive_of
@@ -43,6 +40,7 @@ from row_networks import (
     two_branches,
     wide,
 )
+from row_regions import has_rows
 from tflite_models import Maker
 
 M4 = Choice(core=core_named("cortex-m4"))
@@ -63,17 +61,8 @@ def two_rows(graph: Graph, choice: Choice, scratch_bytes: int) -> Graph:
     """The graph of one region, whose operators make two rows at once where they can, in little scratch."""
     (fused,) = graph.operators
     assert isinstance(fused, Fused)
-
-    def kernels(part: Graph, one: Operator) -> Iterator[Kernel]:
-        return candidates(part, one, choice)
-
-    lines = []
-    for operator in fused.operators:
-        firings = firings_of(graph, operator, 2)
-        found = firings is not None and firings.lines == 2
-        tiles = row_tiles(graph, operator, firings, kernels, scratch_bytes) if found and firings else ()
-        lines.append(2 if tiles else 1)
-    region = dataclasses.replace(fused, lines=tuple(lines), scratch_bytes=scratch_bytes)
+    lines = tuple(2 if has_rows(graph, one, choice, 2) else 1 for one in fused.operators)
+    region = dataclasses.replace(fused, lines=lines, scratch_bytes=scratch_bytes)
     return dataclasses.replace(graph, operators=(region,))
 
 

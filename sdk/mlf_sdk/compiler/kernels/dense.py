@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Final
 
 import numpy as np
@@ -14,8 +15,8 @@ from mlf_sdk.compiler.kernels.convolution import fits_fine, quads_of, starts_of
 from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.kernels.weight_overflow import weights_of
-from mlf_sdk.compiler.kernels.widening import widen_row
-from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder, Register
+from mlf_sdk.compiler.kernels.widening import pair_constants, pairs_of, widen_row
+from mlf_sdk.compiler.microkernels.builder import BYTES, OUTPUT_BYTES, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
@@ -24,7 +25,7 @@ _ROWS: Final = 4
 
 
 def dense(layer: Contraction) -> Kernel | None:
-    """FULLY_CONNECTED of one row: four outputs at a time, the input widened once."""
+    """FULLY_CONNECTED of one row: four outputs at a time, the input widened once, or on the way to no more."""
     outputs, inputs = layer.channels, layer.depth
     if not layer.is_int8(unsigned=True) or not layer.is_one_pixel or outputs > MAX_OFFSET:
         return None
@@ -42,6 +43,12 @@ def dense(layer: Contraction) -> Kernel | None:
     rescale = of_all or layer.rescale(fine=fine)
     if rescale is None:
         return None
+    if outputs <= _ROWS and inputs % 4 == 0 and spill is None:
+        rescale = layer.rescale(fine=fine) or rescale
+        name, texts, stream = rows_times_bytes(
+            quads_of(flat, rescale), starts_of(layer, flat, rescale), rescale
+        )
+        return kernel_of(layer, "dense", f"    {name}(x0, p0, y0);\n", texts, stream, 0)
     make = rows_of_layer if of_all else rows_times_vector
     name, texts, stream = make(quads_of(flat, rescale), starts_of(layer, flat, rescale), rescale)
     body, more = widen_row(inputs, fine=rescale.is_fine)
@@ -106,6 +113,38 @@ def rows_times_vector(words: Array, starts: Array, rescale: Rescale) -> tuple[st
     given = quads, outputs, unrolling(quads, 8), Epilogue.of(rescale)
     stream = np.concatenate([sums, rows], axis=1).reshape(-1)
     return name, recorded(name, "dsp", record_rows, *given), stream
+
+
+def rows_times_bytes(words: Array, starts: Array, rescale: Rescale) -> tuple[str, Mapping[str, str], Array]:
+    """As `rows_times_vector`, of four outputs at most, whose input needs no buffer: it is read once."""
+    outputs, quads = words.shape
+    name = f"rows_of_bytes_{quads}_{outputs}_{label(rescale)}"
+    _, _, stream = rows_times_vector(words, starts, rescale)
+    given = quads, outputs, unrolling(quads, 8), Epilogue.of(rescale)
+    return name, recorded(name, "dsp", record_bytes, *given), stream
+
+
+def record_bytes(quads: int, outputs: int, count: int, epilogue: Epilogue) -> Builder:
+    """Record `rows_times_bytes`; ``count`` fours of the input are in a row."""
+    b = Builder(x=BYTES, w=WORDS, y=OUTPUT_BYTES)
+    x, w, y = b.parameters
+    bound = b.place(x, 4 * quads) if count < quads else None
+    constants = pair_constants(b) if epilogue.is_fine else []
+    sums = b.load(w, _ROWS)
+    with b.loop(x, bound) if bound is not None else nullcontext():
+        for quad in b.repeat(count):
+            (even,), (odd,) = pairs_of(b, [b.load_at(x, 4 * quad)], constants)
+            for total, word in zip(sums, b.load(w, _ROWS), strict=True):
+                b.do("smlad", even, b.do("sxtb16", word), total, into=total)
+                odd_word = word if epilogue.is_fine else b.do("sxtb16_ror8", word)
+                b.do("smlad", odd, odd_word, total, into=total)
+        if bound is not None:
+            b.advance(x, 4 * count)
+    b.note("requantise the outputs")
+    for number, total in enumerate(sums[:outputs]):
+        words = [b.load_at(w, 4 * (number * epilogue.words + k)) for k in range(epilogue.words)]
+        b.store_byte(y, epilogue.record(b, [total], words)[0], number)
+    return b
 
 
 def record_layer(count: int, last: int, clamp: tuple[int, int]) -> Builder:

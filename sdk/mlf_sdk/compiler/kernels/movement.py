@@ -21,7 +21,7 @@ def move(graph: Graph, operator: Move) -> Kernel:
     for number, y in enumerate(graph.written(operator)):
         if operator.fill is not None:
             lines.append(
-                f"    for (int32_t i = 0; i < {y.elements}; ++i) {{\n        y{number}[i] = ({c_type(y.dtype)})({_fill(operator.fill)});\n    }}"
+                f"    for (int32_t i = 0; i < {y.elements}; ++i) {{\n        y{number}[i] = ({c_type(y.dtype)})({fill_value(operator.fill)});\n    }}"
             )
     for region in operator.regions:
         for position, axis in enumerate(region.axes):
@@ -73,7 +73,8 @@ def _slices(graph: Graph, operator: Move) -> tuple[int, ...]:
     return tuple(regions[i].source * inputs[0].dtype.itemsize for i in range(len(outputs)))
 
 
-def _fill(value: float) -> str:
+def fill_value(value: float) -> str:
+    """C text of what fills the places that no region writes."""
     return repr(value) if np.isfinite(value) else "INFINITY" if value > 0 else "-INFINITY"
 
 

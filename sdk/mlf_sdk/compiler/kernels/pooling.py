@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from mlf_sdk.compiler.kernels.assembly import DSP
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import of_windows
 from mlf_sdk.compiler.kernels.scaling import SATURATE
-from mlf_sdk.compiler.operators import Pool2D, PoolKind, Window
+from mlf_sdk.compiler.operators import Operator, Pool2D, PoolKind, Window
 
 
 def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
@@ -77,7 +78,22 @@ def pool_rows(graph: Graph, operator: Pool2D) -> tuple[Kernel, ...]:
     covers = all(before >= 0 and size - before >= extent for before, size, extent in ends)
     if y.dtype.kind == "f" or (x.shape[0], y.elements) != (1, ch) or window.dilation != (1, 1) or not covers:
         return ()
-    start, step, result = _steps(operator)
+    family = f"{operator.function.value}_pool"
+    return sum_rows(graph, operator, _steps(operator), family, {"saturate": SATURATE})
+
+
+def sum_rows(
+    graph: Graph, operator: Operator, steps: tuple[str, str, str], family: str, helpers: Mapping[str, str]
+) -> tuple[Kernel, ...]:
+    """Kernels of the rows of a map of which each channel becomes one value: the first, those between, the last.
+
+    Args:
+        steps: C text of the start of ``sum``, of what ``v`` does to it, and of the result of ``count`` values.
+        helpers: functions that the texts call.
+    """
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    _, ih, iw, ch = x.shape
+    start, step, result = steps
     begin = f"    for (int32_t c = 0; c < {ch}; ++c) {{\n        b0[c] = {start};\n    }}\n"
     add = f"""    for (int32_t i = 0; i < {iw}; ++i)
         for (int32_t c = 0; c < {ch}; ++c) {{
@@ -100,10 +116,10 @@ def pool_rows(graph: Graph, operator: Pool2D) -> tuple[Kernel, ...]:
     adding = tuple(p for p in whole if p.role is not Role.OUTPUT)
     return tuple(
         Kernel(
-            family=f"{operator.function.value}_pool",
+            family=family,
             parameters=parameters,
             body=body,
-            helpers={"saturate": SATURATE},
+            helpers={"saturate": SATURATE, **helpers},
             workspace_bytes=4 * ch,
         )
         for body, parameters in ((begin + add, adding), (add, adding), (add + finish, whole))

@@ -6,10 +6,13 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import numpy as np
+
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, place
 from mlf_sdk.compiler.kernels.overlap import of_elements
+from mlf_sdk.compiler.kernels.pooling import sum_rows
 from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
 from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.regions import strides
@@ -70,3 +73,15 @@ def reduce(graph: Graph, operator: Reduce) -> Kernel:
         helpers=SCALING if stored else helpers_of(body),
         overlaps=of_elements(x, y),  # what an element is made of lies no further in front than it does
     )
+
+
+def reduce_rows(graph: Graph, operator: Reduce) -> tuple[Kernel, ...]:
+    """Kernels of the rows of a map whose channels become means or sums, see `sum_rows`; none for others."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    known = operator.rounding is not None and operator.function in (Reduction.MEAN, Reduction.SUM)
+    if not known or x.dtype != np.int8 or x.shape[0] != 1 or operator.axes != (1, 2):
+        return ()
+    count = math.prod(x.shape[1:3])
+    by = ratio(x, y) if operator.function is Reduction.SUM else mean_multiplier(x, y, count)
+    value = saturated(scaled(f"(sum - ({count * x.zero_point}))", by), y)
+    return sum_rows(graph, operator, ("0", "sum += v;", value), f"reduce_{operator.function.value}", SCALING)

@@ -48,7 +48,7 @@ def record(
     b = Builder(x=BYTES, b=OUTPUT_WORDS, row_bytes=WORD)
     x, out, row_bytes = b.parameters
     count = unrolling(quads, _UNROLL)
-    constants = _constants(b, odd=not short or quads > 1) if fine else []
+    constants = pair_constants(b, odd=not short or quads > 1) if fine else []
     with b.counted(b.do("immediate", i=rows)) if rows > 1 else nullcontext():
         with b.counted(b.do("immediate", i=quads // count)) if count < quads else nullcontext():
             for quad in b.repeat(count):
@@ -56,7 +56,7 @@ def record(
                 places = [4 * quad + pixel * distance for pixel in range(pixels)]
                 values = [b.load_at(x, place) for place in places]
                 alone = short and quad == quads - 1
-                pairs = _pairs(b, values, constants, alone=alone)
+                pairs = pairs_of(b, values, constants, alone=alone)
                 b.store_many(out, [r for some in (pairs[::-1] if odd_first else pairs) for r in some])
             if count < quads:
                 b.advance(x, 4 * count)
@@ -94,23 +94,23 @@ def record_row(count: int, *, fine: bool) -> Builder:
     """Record a function that widens a row of values, ``count`` fours of bytes a turn."""
     b = Builder(x=BYTES, b=OUTPUT_WORDS, n=WORD)
     x, out, n = b.parameters
-    constants = _constants(b) if fine else []
+    constants = pair_constants(b) if fine else []
     group = max(g for g in range(1, _GROUP + 1) if count % g == 0)
     with b.counted(n):
         for _ in b.repeat(count // group):
             values = b.load(x, group, apart=True)
-            pairs = [_pairs(b, [value], constants) for value in values]
+            pairs = [pairs_of(b, [value], constants) for value in values]
             b.store_many(out, [r for even, odd in pairs for r in (*even, *odd)])
     return b
 
 
-def _constants(b: Builder, *, odd: bool = True) -> list[Register]:
+def pair_constants(b: Builder, *, odd: bool = True) -> list[Register]:
     """Mask of even bytes, and addend of odd ones if there are any: for words that hold two weights."""
     addends = [b.do("constant", i=0xFF81FF81)] if odd else []
     return [b.do("immediate", i=0xFF00FF00), *addends]
 
 
-def _pairs(
+def pairs_of(
     b: Builder, values: list[Register], constants: list[Register], *, alone: bool = False
 ) -> list[list[Register]]:
     """Pairs (0, 2) of words of four bytes, which they replace, and pairs (1, 3).

@@ -168,11 +168,10 @@ class _Writer:
 
     def _case(self, k: int, operator: Operator, one: Firings) -> str:
         """Statements of a firing of an operator, whose number is ``row``."""
-        (y,) = operator.outputs
-        lines = self._room(y)
+        lines = [line for y in operator.outputs for line in self._room(y)]
         calls = self._calls(operator, one, self.tiles[k])
         text = "".join(f"            {line}\n" for line in [*lines, *calls, "break;"])
-        value = self.graph.values[y]
+        value = self.graph.values[operator.outputs[0]]
         layer = f"layer {operator.number}: {operator.kind} '{name_of(value)}'"
         return f"        case {k}: {{ /* {layer} */\n{text}        }}\n"
 
@@ -217,11 +216,12 @@ class _Writer:
         ring, end = self.pulled.rings[value], "row" if lines == 1 else f"row * {lines}"
         made = "1" if lines == 1 else f"({rows} - {end} < {lines} ? {rows} - {end} : {lines})"
         low = self._low(value)
-        text = [f"const int32_t dropped = {end} + {made} - {low} - {ring};", "if (dropped > 0) {"]
+        count = f"dropped{value}"
+        text = [f"const int32_t {count} = {end} + {made} - {low} - {ring};", f"if ({count} > 0) {{"]
         if ring > 1:
-            kept = f"({end} - {low} - dropped) * {words}"
-            text.append(f"    keep_rows(b0 + {self.rings[value]}, dropped * {words}, {kept});")
-        return [*text, f"    {self.counters.add(value, 'dropped')};", "}"]
+            kept = f"({end} - {low} - {count}) * {words}"
+            text.append(f"    keep_rows(b0 + {self.rings[value]}, {count} * {words}, {kept});")
+        return [*text, f"    {self.counters.add(value, count)};", "}"]
 
     def _low(self, value: int) -> str:
         """The first row that a ring holds."""
@@ -257,9 +257,16 @@ class _Writer:
                 text = self._row_or_null(operator.inputs[0], one, p)
             else:
                 x = operator.inputs[p.number]
-                text = self._place(x, first_row(one.line(x)), f"const {p.type}")
+                text = self._place(x, self._first(one, x), f"const {p.type}")
             arguments.append(text)
         return f"{self._function(kernel)}({', '.join(arguments)});"
+
+    def _first(self, one: Firings, x: int) -> str:
+        """C expression of the first row that firing ``row`` reads."""
+        line = one.line(x)
+        if line is not None:
+            return first_row(line)
+        return f"p0[{self.constants.place(np.array(one.first[x], np.int32))} + row]"
 
     def _row_or_null(self, x: int, one: Firings, p: Parameter) -> str:
         """Address of a row of a window by its number, or NULL where it is outside."""

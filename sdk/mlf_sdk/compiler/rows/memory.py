@@ -269,12 +269,18 @@ def _takes_dying_slot(region: Region, k: int, rings: dict[int, int]) -> bool:
     x, y = operator.inputs[0], operator.outputs[0]
     values = region.graph.values
     line = one.line(x)
-    if rings.get(y) != one.lines or x not in region.inside or len(region.readers[x]) > 1 or line is None:
+    if rings.get(y) != one.lines or not _is_handed_on(region, x) or line is None:
         return False
     step, offset = line
     span = max(last - step * at - offset for at, last in enumerate(one.last[x])) + 1
     room = one.lines <= step and span <= rings[x] and rings[x] > 1
     return room and row_bytes(values[y]) <= row_bytes(values[x])
+
+
+def _is_handed_on(region: Region, x: int) -> bool:
+    """True for rows that are made for one operator alone, when it needs them."""
+    alone = x in region.inside and len(region.readers[x]) == 1
+    return alone and len(region.operators[region.makers[x]].outputs) == 1
 
 
 def _passing(region: Region, k: int, rings: dict[int, int], allowed: frozenset[int]) -> Iterator[int]:
@@ -283,7 +289,7 @@ def _passing(region: Region, k: int, rings: dict[int, int], allowed: frozenset[i
     y = region.graph.values[operator.outputs[0]]
     for number, x in enumerate(operator.inputs):
         value = region.graph.values[x]
-        alone = number in allowed and rings.get(x) == 1 and x in region.inside and len(region.readers[x]) == 1
+        alone = number in allowed and rings.get(x) == 1 and _is_handed_on(region, x)
         same = rows_of(value) == rows_of(y) and value.size_bytes == y.size_bytes
         if alone and same:
             yield x

@@ -15,12 +15,17 @@ from mlf_sdk.compiler.kernels.conv_2ch_int8 import in_scratch
 from mlf_sdk.compiler.kernels.depthwise_blocks import row_kernel
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
 from mlf_sdk.compiler.kernels.pooling import pool_rows
-from mlf_sdk.compiler.operators import Conv2D, DepthwiseConv2D, Operator, Pool2D
+from mlf_sdk.compiler.kernels.reduce import reduce_rows
+from mlf_sdk.compiler.kernels.row_copies import RowCopy, copy_kernel, row_copies
+from mlf_sdk.compiler.operators import SCRATCH_BYTES, Conv2D, DepthwiseConv2D, Move, Operator, Pool2D
+from mlf_sdk.compiler.reals import Reduce
 from mlf_sdk.compiler.rows.needs import ELEMENTWISE, Firings, row_bytes, rows_of
 
 Kernels = Callable[[Graph, Operator], Iterator[Kernel]]
 """Kernels that can compute an operator, the preferred one first."""
 
+_MOST_KINDS = 8  # of rows that are put together differently
+_MOST_TILES = 16  # tests before a row
 _PAIRED = ("depthwise_3x3",)  # families of kernels of pairs of rows
 _NARROWED = ("conv_2ch", "conv_1x1_2ch")  # families that `conv_2ch_int8.in_scratch` has smaller tiles of
 _WORD = 4  # bytes: kernels read words, so that rows must begin at whole ones
@@ -44,7 +49,7 @@ def row_tiles(
     operator: Operator,
     firings: Firings,
     kernels: Kernels,
-    scratch_bytes: int,
+    scratch_bytes: int = SCRATCH_BYTES,
     *,
     narrow: bool = False,
 ) -> tuple[RowTile, ...]:
@@ -57,7 +62,11 @@ def row_tiles(
         return _sums(graph, operator, firings)
     outputs = [y for y in graph.written(operator) if rows_of(y) > 1]
     in_words = not any(row_bytes(y) % max(_WORD, y.dtype.itemsize) for y in outputs)
-    if not in_words or any(firings.line(x) is None for x in firings.first):
+    if not in_words:
+        return ()
+    if isinstance(operator, Move):
+        return _copies(graph, operator, firings) if firings.lines == 1 else ()
+    if any(firings.line(x) is None for x in firings.first):
         return ()
     blocks: tuple[RowTile, ...] = ()
     if isinstance(operator, DepthwiseConv2D):
@@ -105,9 +114,27 @@ def _blocks(
     return tuple(found)
 
 
+def _copies(graph: Graph, operator: Move, firings: Firings) -> tuple[RowTile, ...]:
+    """Kernels of rows of copies; rows that are put together alike share one."""
+    known: dict[tuple[RowCopy, ...], Kernel] = {}
+    found: list[RowTile] = []
+    sizes = [x.elements // rows_of(x) for x in graph.read(operator)]
+    first = [firings.first[x] for x in operator.inputs]
+    for copies, same in groupby(row_copies(graph, operator, sizes, first)):
+        if copies not in known:
+            known[copies] = copy_kernel(graph, operator, len(firings), copies)
+        end = (found[-1].end if found else 0) + len(list(same))
+        found.append(RowTile(end=end, kernel=known[copies]))
+    return tuple(found) if len(known) <= _MOST_KINDS and len(found) <= _MOST_TILES else ()
+
+
 def _sums(graph: Graph, operator: Operator, firings: Firings) -> tuple[RowTile, ...]:
     """Kernels of a reduction, whose workspace keeps its sums."""
-    kernels = pool_rows(graph, operator) if isinstance(operator, Pool2D) else ()
+    kernels: tuple[Kernel, ...] = ()
+    if isinstance(operator, Pool2D):
+        kernels = pool_rows(graph, operator)
+    elif isinstance(operator, Reduce):
+        kernels = reduce_rows(graph, operator)
     ends = (1, len(firings) - 1, len(firings))
     found = [RowTile(end=end, kernel=kernel) for end, kernel in zip(ends, kernels, strict=False)]
     return tuple(found if len(firings) > 2 else found[::2])
