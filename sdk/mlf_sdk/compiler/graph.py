@@ -103,6 +103,7 @@ class Graph:
 
     Attributes:
         labels: strings that an output stands for by their places, or none; empty where no output has any.
+        narrow: numbers of convolutions that are to take little scratch, in tiles of few pixels.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Graph:
     outputs: tuple[int, ...]
     states: tuple[State, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
+    narrow: frozenset[int] = frozenset()
 
     def read(self, operator: Operator) -> tuple[Value, ...]:
         """Values that ``operator`` reads."""

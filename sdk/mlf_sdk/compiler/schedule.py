@@ -229,10 +229,14 @@ def graphs_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Gra
     Raises:
         InputError: the input is to be streamed and can't be.
     """
-    from mlf_sdk.compiler.rows.choose import row_choices, streamed_choices
+    from mlf_sdk.compiler.rows.choose import narrowed, row_choices, streamed_choices
 
-    found = streamed_choices if choice.stream else row_choices
-    return found(graph, lambda part, one: candidates(part, one, choice)).within(most_bytes)
+    found = (streamed_choices if choice.stream else row_choices)(
+        graph, lambda part, one: candidates(part, one, choice)
+    )
+    yield from found.within(most_bytes)
+    least = narrowed(found)
+    yield least.fused(least.cuts[0])
 
 
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:
@@ -247,7 +251,21 @@ def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Ker
         kernel = region_kernel(graph, operator, lambda part, one: candidates(part, one, choice))
         yield from (kernel,) if kernel is not None else ()
         return
-    yield from _made(subject_of(graph, operator), _places(graph, operator, choice))
+    subject = subject_of(graph, operator)
+    found = _made(subject, _places(graph, operator, choice))
+    if isinstance(operator, Conv2D) and operator.number in graph.narrow:
+        usual = next(found, None)
+        yield from (one for one in (_narrow(subject, usual), usual) if one is not None)
+    yield from found
+
+
+def _narrow(subject: tuple[Any, ...], usual: Kernel | None) -> Kernel | None:
+    """Kernel of a convolution with tiles of two pixels, where that takes less scratch than the usual one."""
+    from mlf_sdk.compiler.kernels.convolution import tiled
+
+    found = tiled(subject[0], 2)
+    less = found is not None and usual is not None and found.workspace_bytes < usual.workspace_bytes
+    return found if less else None
 
 
 def _places(graph: Graph, operator: Operator, choice: Choice) -> tuple[str, ...]:

@@ -122,6 +122,17 @@ def test_a_region_on_an_emulated_core(build: Build, core: str, tmp_path: Path) -
         run_on_core(compiled(two_rows(fused, choice, scratch_bytes), choice), core_named(core), folder)
 
 
+def test_a_mean_of_one_row_is_computed_as_a_whole(tmp_path: Path) -> None:
+    m = Maker(1)
+    axes = m.spec.tensor("axes", "int32", (2,), data=np.array([1, 2], np.int32))
+    y = m.activation((1, 8))
+    path = tmp_path / "model.tflite"
+    inputs = (m.input((1, 1, 5, 8)), axes)
+    path.write_bytes(m.finish(m.spec.add("MEAN", inputs, y, ("ReducerOptions", {"KeepDims": False}))))
+    graph = improve(load_tflite(path))
+    assert not has_rows(graph, graph.operators[0], M4)
+
+
 def test_one_step_with_a_workspace_and_an_overlap(tmp_path: Path) -> None:
     """Three rows of 48 bytes and the largest scratch; the output may lie over rows of the input that were read."""
     _, _, fused = both(pair, tmp_path)

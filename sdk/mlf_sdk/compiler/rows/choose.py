@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,7 +12,7 @@ import msgspec
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.layer import macs_of
-from mlf_sdk.compiler.operators import SCRATCH_BYTES, Operator
+from mlf_sdk.compiler.operators import SCRATCH_BYTES, Conv2D, Operator
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.memory import InputMode, OperatorMemory, RegionMemory, RowMemory
 from mlf_sdk.compiler.rows.needs import firings_of, row_bytes, rows_of
@@ -61,11 +62,23 @@ class Choices(msgspec.Struct, frozen=True):
         return self.memory.mode is InputMode.STREAMED
 
     def within(self, most_bytes: int) -> Iterator[Graph]:
-        """Graphs that may take some RAM, the fastest first; the last one takes the least, fit or not."""
+        """Graphs that may take some RAM, those of the fewest fused layers first."""
         for cut in reversed(self.cuts):
             if cut.peak_bytes <= most_bytes:
                 yield self.fused(cut, most_bytes)
-        yield self.fused(self.cuts[0])
+
+    def largest_scratch(self) -> frozenset[int]:
+        """Numbers of the convolutions whose scratch is the largest one where the most RAM is taken."""
+        cut = self.cuts[0]
+        found: set[int] = set()
+        for interval in cut.intervals:
+            if self.memory.interval(*interval) == cut.peak_bytes:
+                scratch = self.memory.scratch(*interval)
+                largest = max(scratch.values())
+                found |= {
+                    o.number for o, size in scratch.items() if size == largest > 0 and isinstance(o, Conv2D)
+                }
+        return frozenset(found)
 
     def _faster(self, interval: Interval, most_bytes: int) -> tuple[list[int], int]:
         """Rows at once of each operator of a region, and scratch, that take the fewest instructions."""
@@ -133,8 +146,17 @@ def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOL
 
 
 def least_ram(graph: Graph, kernels: Kernels) -> Graph:
-    """The graph with those layers fused, as few as possible, with which it takes the least RAM."""
+    """The graph with those layers fused, as few as possible, with which it takes the least RAM.
+
+    Convolutions take tiles of few pixels where that is what it takes.
+    """
     choices = row_choices(graph, kernels)
+    while more := choices.largest_scratch() - choices.graph.narrow:
+        narrow = dataclasses.replace(graph, narrow=choices.graph.narrow | more)
+        found = row_choices(narrow, kernels)
+        if found.cuts[0].peak_bytes >= choices.cuts[0].peak_bytes:
+            break
+        choices = found
     return choices.fused(choices.cuts[0])
 
 

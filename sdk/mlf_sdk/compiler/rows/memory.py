@@ -147,6 +147,13 @@ class RowMemory:
             x in self.graph.inputs for x in self.operators[position].inputs
         )
 
+    def scratch(self, start: int, end: int) -> dict[Operator, int]:
+        """Bytes of scratch of the kernels of an interval."""
+        known = zip(self.operators[start:end], self._kernels[start:end], strict=True)
+        if end == start + 1:
+            return {o: k.workspace_bytes for o, k in known}
+        return {o: k.row_workspace_bytes or 0 for o, k in known}
+
     def region(self, start: int, end: int) -> tuple[Region, RegionMemory, Pulled] | None:
         """A region, its memory, and how it runs; None: the operators can't run by rows."""
         firings = [one for one in self._firings[start:end] if one is not None]

@@ -137,6 +137,8 @@ def _sums(graph: Graph, operator: Operator, firings: Firings) -> tuple[RowTile, 
         kernels = reduce_rows(graph, operator)
     ends = (1, len(firings) - 1, len(firings))
     found = [RowTile(end=end, kernel=kernel) for end, kernel in zip(ends, kernels, strict=False)]
+    if len(firings) == 1:
+        return ()
     return tuple(found if len(firings) > 2 else found[::2])
 
 
