@@ -111,6 +111,38 @@ def whole_network(m: Maker) -> int:
     return m.softmax(m.dense(m.pool(x, 4, largest=False), 5))
 
 
+def moved(m: Maker) -> int:
+    """Branches that are joined along channels, then their nearest neighbours between other layers."""
+    x = m.conv(m.input((1, 6, 5, 4)), 8, (3, 3), 1, same=True)
+    a, b = m.logistic(m.conv(x, 4, (3, 3), 1, same=True)), m.logistic(m.conv(x, 8, (1, 1), 1, same=True))
+    joined = m.spec.add(
+        "CONCATENATION", (a, b), m.same_scale(a, (1, 6, 5, 12)), ("ConcatenationOptions", {"Axis": 3})
+    )
+    x = m.conv(joined, 8, (3, 3), 1, same=True)
+    size = m.spec.tensor("size", "int32", (2,), data=np.array([12, 10], np.int32))
+    up = m.spec.add(
+        "RESIZE_NEAREST_NEIGHBOR",
+        (x, size),
+        m.same_scale(x, (1, 12, 10, 8)),
+        ("ResizeNearestNeighborOptions", {"AlignCorners": False, "HalfPixelCenters": False}),
+    )
+    return m.conv(m.conv(up, 8, (3, 3), 1, same=True, depthwise=True), 4, (1, 1), 1, same=True)
+
+
+def split(m: Maker) -> int:
+    """Channels that are taken apart, one half of which is computed with: a shuffled block."""
+    x = m.conv(m.input((1, 7, 6, 4)), 16, (1, 1), 1, same=True)
+    axis = m.spec.tensor("axis", "int32", (), data=np.array(3, np.int32))
+    halves = (m.same_scale(x, (1, 7, 6, 8)), m.same_scale(x, (1, 7, 6, 8)))
+    m.spec.operators.append(OperatorSpec("SPLIT", (axis, x), halves, ("SplitOptions", {"NumSplits": 2})))
+    y = m.logistic(m.conv(halves[1], 8, (3, 3), 1, same=True, depthwise=True))
+    z = m.logistic(halves[0])
+    joined = m.spec.add(
+        "CONCATENATION", (z, y), m.same_scale(y, (1, 7, 6, 16)), ("ConcatenationOptions", {"Axis": 3})
+    )
+    return m.conv(joined, 4, (3, 3), 2, same=True)
+
+
 def averaged(m: Maker) -> int:
     """The means of the channels of a map."""
     x = m.conv(m.input((1, 7, 9, 4)), 8, (3, 3), 1, same=True)

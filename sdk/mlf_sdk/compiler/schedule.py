@@ -239,6 +239,16 @@ def graphs_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Gra
     yield least.fused(least.cuts[0])
 
 
+def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
+    """Choices of regions of an improved graph: bytes of RAM by the search, and layers that run by rows."""
+    from mlf_sdk.compiler.rows.choose import narrowed, row_choices
+
+    found = row_choices(graph, lambda part, one: candidates(part, one, choice))
+    least = narrowed(found)
+    cuts = found.cuts if least is found else (least.cuts[0], *found.cuts)
+    return tuple((cut.peak_bytes, sum(b - a for a, b in cut.intervals if b - a > 1)) for cut in cuts)
+
+
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:
     """Kernels that can compute an operator, the preferred one first; none for one that needs no code.
 

@@ -181,6 +181,16 @@ class CompilingFrontend(StatedFrontend):
         graph = with_regions(improve(self._prepared(path, options, "")), choice)
         return choices_of(graph, choice, tuner)
 
+    def ram_front(self, path: Path, options: CompileOptions) -> tuple[tuple[int, int], ...]:
+        """Choices of layers that run by rows: bytes of RAM by the search, and layers; errors as in `graph`.
+
+        The one of least RAM is the first; none takes less with as many layers. Layer by layer is the last.
+        """
+        from mlf_sdk.compiler.passes import improve
+        from mlf_sdk.compiler.schedule import front_of
+
+        return front_of(improve(self._prepared(path, options, "")), choice_of(options))
+
     def _prepared(self, path: Path, options: CompileOptions, name: str) -> Graph:
         if options.custom and self.extension != ".tflite":
             raise InputError("only .tflite models have custom operators", where="--custom")

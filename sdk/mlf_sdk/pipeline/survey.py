@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.rows.fused import KIND
 from mlf_sdk.compiler.survey import Survey
 from mlf_sdk.frontends.compiled import compiling_frontend
@@ -22,12 +24,15 @@ class PlannedBytes:
 
     Attributes:
         fused: layers that hand rows on to each other, a text for each region.
+        front: choices of such layers where the request asks for less RAM: bytes by the search, and their
+            number.
     """
 
     arena_bytes: int
     state_bytes: int
     params_bytes: int
     fused: tuple[str, ...] = ()
+    front: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +82,8 @@ def survey_request(request: Request) -> ModelSurvey:
     frontend = compiling_frontend(path)
     survey = frontend.survey(path, options_in(request))
     plan = None if survey.faults else planned_bytes(request)
+    if plan is not None and (request.goal == Goal.RAM.value or request.max_arena is not None):
+        plan = dataclasses.replace(plan, front=frontend.ram_front(path, options_in(request)))
     rows = load_boards(request.board_file)
     boards = [row for row in rows.values() if row.memories]
     if request.board is not None:

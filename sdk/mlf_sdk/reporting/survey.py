@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -57,7 +58,14 @@ def _needs(model_survey: ModelSurvey) -> Parts:
         line("flash", f"{size(plan.params_bytes)} as compiled, and the kernels"),
         line("RAM", f"{ram}; and the stack"),
         *lines("rows", (f"{one}, which hand rows on to each other" for one in plan.fused)),
+        *([line("choices", _front(plan.front))] if plan.front else []),
     ]
+
+
+def _front(front: Sequence[tuple[int, int]]) -> str:
+    """RAM against the number of layers that run by rows, by the search: the plan may need a little more."""
+    shown = [f"{number(ram)} B with {layers} layers by rows" for ram, layers in front if layers]
+    return ", ".join([*shown, f"{size(front[-1][0])} layer by layer"])
 
 
 def _value_text(value: Value) -> str:

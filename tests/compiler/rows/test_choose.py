@@ -162,4 +162,5 @@ def test_a_run_on_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     call = Caller(capsys)
     result = call("run", path, "--board", "mps2-an386", "--for", "ram")
     assert result.code == 0 and "PASS" in result.out
-    assert "rows       of layers " in call("inspect", path, "--board", "mps2-an386", "--for", "ram").out
+    shown = call("inspect", path, "--board", "mps2-an386", "--for", "ram").out
+    assert "rows       of layers " in shown and "layers by rows, " in shown and " B layer by layer" in shown

@@ -150,14 +150,19 @@ def least_ram(graph: Graph, kernels: Kernels) -> Graph:
 
     Convolutions take tiles of few pixels where that is what it takes.
     """
-    choices = row_choices(graph, kernels)
+    choices = narrowed(row_choices(graph, kernels))
+    return choices.fused(choices.cuts[0])
+
+
+def narrowed(choices: Choices) -> Choices:
+    """Choices in which convolutions take tiles of few pixels where the least RAM needs it; else the same."""
     while more := choices.largest_scratch() - choices.graph.narrow:
-        narrow = dataclasses.replace(graph, narrow=choices.graph.narrow | more)
-        found = row_choices(narrow, kernels)
+        graph = dataclasses.replace(choices.graph, narrow=choices.graph.narrow | more)
+        found = row_choices(graph, choices.kernels, choices.memory.mode)
         if found.cuts[0].peak_bytes >= choices.cuts[0].peak_bytes:
             break
         choices = found
-    return choices.fused(choices.cuts[0])
+    return choices
 
 
 def streamed_choices(graph: Graph, kernels: Kernels) -> Choices:
@@ -196,7 +201,10 @@ def streamed(graph: Graph, kernels: Kernels, *, least: bool) -> Graph:
         InputError: as `streamed_choices`.
     """
     choices = streamed_choices(graph, kernels)
-    return choices.fused(choices.cuts[0 if least else -1])
+    if not least:
+        return choices.fused(choices.cuts[-1])
+    choices = narrowed(choices)
+    return choices.fused(choices.cuts[0])
 
 
 def _refusal(graph: Graph, kernels: Kernels) -> InputError:
