@@ -163,4 +163,4 @@ def test_a_run_on_a_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     result = call("run", path, "--board", "mps2-an386", "--for", "ram")
     assert result.code == 0 and "PASS" in result.out
     shown = call("inspect", path, "--board", "mps2-an386", "--for", "ram").out
-    assert "rows       of layers " in shown and "layers by rows, " in shown and " B layer by layer" in shown
+    assert "rows       of layers " in shown and "choices    " in shown
