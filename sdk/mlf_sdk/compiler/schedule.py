@@ -244,7 +244,7 @@ def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
     from mlf_sdk.compiler.rows.choose import narrowed, row_choices
 
     found = row_choices(graph, lambda part, one: candidates(part, one, choice))
-    least = narrowed(found)
+    least = narrowed(found)  # as for a bound: whatever it takes
     cuts = found.cuts if least is found else (least.cuts[0], *found.cuts)
     return tuple((cut.peak_bytes, sum(b - a for a, b in cut.intervals if b - a > 1)) for cut in cuts)
 

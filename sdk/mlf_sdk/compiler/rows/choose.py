@@ -20,6 +20,7 @@ from mlf_sdk.compiler.rows.search import Cut, Interval, front
 from mlf_sdk.compiler.rows.tiles import Kernels, in_place, row_tiles
 from mlf_sdk.errors import InputError
 
+_WORTH: Final = 0.85  # of the RAM, for the many more instructions that tiles of few pixels take
 _SCRATCH: Final = (8192, 4096, 2048, 1024)  # bytes that kernels of rows are given where that much is left
 
 
@@ -148,21 +149,26 @@ def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOL
 def least_ram(graph: Graph, kernels: Kernels) -> Graph:
     """The graph with those layers fused, as few as possible, with which it takes the least RAM.
 
-    Convolutions take tiles of few pixels where that is what it takes.
+    Convolutions take tiles of few pixels where that saves much.
     """
-    choices = narrowed(row_choices(graph, kernels))
+    choices = narrowed(row_choices(graph, kernels), _WORTH)
     return choices.fused(choices.cuts[0])
 
 
-def narrowed(choices: Choices) -> Choices:
-    """Choices in which convolutions take tiles of few pixels where the least RAM needs it; else the same."""
+def narrowed(choices: Choices, share: float = 1.0) -> Choices:
+    """Choices in which convolutions take tiles of few pixels where the least RAM needs it; else the same.
+
+    Args:
+        share: of the RAM, that it must come down to: such tiles take many more instructions.
+    """
+    given = choices
     while more := choices.largest_scratch() - choices.graph.narrow:
         graph = dataclasses.replace(choices.graph, narrow=choices.graph.narrow | more)
         found = row_choices(graph, choices.kernels, choices.memory.mode)
         if found.cuts[0].peak_bytes >= choices.cuts[0].peak_bytes:
             break
         choices = found
-    return choices
+    return choices if choices.cuts[0].peak_bytes <= share * given.cuts[0].peak_bytes else given
 
 
 def streamed_choices(graph: Graph, kernels: Kernels) -> Choices:
@@ -203,7 +209,7 @@ def streamed(graph: Graph, kernels: Kernels, *, least: bool) -> Graph:
     choices = streamed_choices(graph, kernels)
     if not least:
         return choices.fused(choices.cuts[-1])
-    choices = narrowed(choices)
+    choices = narrowed(choices, _WORTH)
     return choices.fused(choices.cuts[0])
 
 

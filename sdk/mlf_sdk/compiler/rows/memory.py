@@ -166,6 +166,8 @@ class RowMemory:
         region = Region(self.graph, operators, firings, outputs, streamed)
         if self.mode is InputMode.STREAMED and any(x in self.graph.inputs for x in region.inputs):
             return None
+        if any(one.line(x) is None for one in firings for x in streamed if x in one.first):
+            return None  # rows that come are dropped by such a line
         across = self._across(start, end, {*made, *region.inputs, *streamed})
         least = across + self._least(region, end)
         if self._most is not None and least > self._most:
