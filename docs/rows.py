@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/rows.md.
-
-python docs/rows.py MODEL[=BYTES]... --boards NAME,... --on-boards MODEL...
+"""Writes the table of docs/rows.md: ``python docs/rows.py MODEL[=BYTES]...``.
 
 Each model is run on the emulated mps2-an386 (Cortex-M4) layer by layer, with ``--for ram``, and, where bytes
 are given, with ``--max-arena``: RAM is what the painted arena shows, instructions are counted, and a run
-whose outputs differ from those of the host, of the reference or of the witness ends the command. The models
-of ``--on-boards`` are run with ``--for ram`` on each board.
+whose outputs differ from those of the host, of the reference or of the witness ends the command.
 """
 
 from __future__ import annotations
@@ -56,15 +53,6 @@ def models_table(models: Sequence[str]) -> list[str]:
     return lines
 
 
-def boards_table(models: Sequence[str], boards: Sequence[str]) -> list[str]:
-    """Rows of models with the goal RAM, columns of boards."""
-    lines = [f"| model | {' | '.join(boards)} |", f"|---|{'--:|' * len(boards)}"]
-    for path in models:
-        cells = [f"{measured(path, board, {'goal': 'ram'})[0]:,}" for board in boards]
-        lines.append(f"| {_name(path)} | {' | '.join(cells)} |")
-    return lines
-
-
 def _name(path: str) -> str:
     return Path(path).stem.removesuffix("_tflite")
 
@@ -81,17 +69,10 @@ def write(page: str, tables: dict[str, list[str]]) -> str:
 
 
 def main() -> None:
-    """Write the tables that were asked for."""
+    """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL[=BYTES]")
-    parser.add_argument("--boards", default="", metavar="NAME,...")
-    parser.add_argument("--on-boards", nargs="*", default=[], metavar="MODEL")
-    given = parser.parse_args()
-    tables = {}
-    if given.models:
-        tables["models"] = models_table(given.models)
-    if given.boards:
-        tables["boards"] = boards_table(given.on_boards, given.boards.split(","))
+    parser.add_argument("models", nargs="+", metavar="MODEL[=BYTES]")
+    tables = {"models": models_table(parser.parse_args().models)}
     PAGE.write_text(write(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
 
 
