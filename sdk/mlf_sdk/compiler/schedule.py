@@ -265,17 +265,11 @@ def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Ker
     found = _made(subject, _places(graph, operator, choice))
     if isinstance(operator, Conv2D) and operator.number in graph.narrow:
         usual = next(found, None)
-        yield from (one for one in (_narrow(subject, usual), usual) if one is not None)
+        if usual is not None:
+            from mlf_sdk.compiler.kernels.convolution import narrow
+
+            yield from narrow(subject[0], usual)
     yield from found
-
-
-def _narrow(subject: tuple[Any, ...], usual: Kernel | None) -> Kernel | None:
-    """Kernel of a convolution with tiles of two pixels, where that takes less scratch than the usual one."""
-    from mlf_sdk.compiler.kernels.convolution import tiled
-
-    found = tiled(subject[0], 2)
-    less = found is not None and usual is not None and found.workspace_bytes < usual.workspace_bytes
-    return found if less else None
 
 
 def _places(graph: Graph, operator: Operator, choice: Choice) -> tuple[str, ...]:

@@ -69,6 +69,13 @@ def tiled(layer: Contraction, pixels: int = 0) -> Kernel | None:
     return layout.kernel(f"{tile}(b0, p0, {{}}, {channels})", fast, helpers, (stream,))
 
 
+def narrow(layer: Contraction, usual: Kernel) -> tuple[Kernel, ...]:
+    """The usual kernel, behind one with tiles of two pixels where that takes less scratch."""
+    found = tiled(layer, 2)
+    less = found is not None and found.workspace_bytes < usual.workspace_bytes
+    return (found, usual) if found is not None and less else (usual,)
+
+
 def fits_fine(rows: Array) -> bool:
     """Return whether words of weights can be made for sums times 256, where they hold two numbers."""
     return bool(rows.min(initial=0) > -128)
