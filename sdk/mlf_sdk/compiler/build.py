@@ -13,7 +13,7 @@ from mlf_sdk.compiler.layer import note_of
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.options import Asm
 from mlf_sdk.compiler.passes import improve
-from mlf_sdk.compiler.schedule import Choice, graphs_within, with_regions
+from mlf_sdk.compiler.schedule import Choice, with_regions
 from mlf_sdk.compiler.tuning import Counted, Tuner, kernels_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.names import legal_identifier
@@ -74,6 +74,8 @@ def compile_within(
     Raises:
         InputError: none of its plans fits; with what the least one takes.
     """
+    from mlf_sdk.compiler.rows.bounded import graphs_within
+
     sizes = []
     for one in graphs_within(improve(graph), choice, most_bytes):
         kernels = with_kernels(one, kernels_of(one, choice, tuner, others=False), asm=asm)

@@ -221,34 +221,6 @@ def with_regions(graph: Graph, choice: Choice) -> Graph:
     )
 
 
-def graphs_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Graph]:
-    """Graphs with regions that may take some RAM, those first that take the fewest instructions, by estimate.
-
-    The one of least RAM is the last, whether it fits or not.
-
-    Raises:
-        InputError: the input is to be streamed and can't be.
-    """
-    from mlf_sdk.compiler.rows.choose import narrowed, row_choices, streamed_choices
-
-    found = (streamed_choices if choice.stream else row_choices)(
-        graph, lambda part, one: candidates(part, one, choice)
-    )
-    yield from found.within(most_bytes)
-    least = narrowed(found)
-    yield least.fused(least.cuts[0])
-
-
-def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
-    """Choices of regions of an improved graph: bytes of RAM by the search, and layers that run by rows."""
-    from mlf_sdk.compiler.rows.choose import narrowed, row_choices
-
-    found = row_choices(graph, lambda part, one: candidates(part, one, choice))
-    least = narrowed(found)  # as for a bound: whatever it takes
-    cuts = found.cuts if least is found else (least.cuts[0], *found.cuts)
-    return tuple((cut.peak_bytes, sum(b - a for a, b in cut.intervals if b - a > 1)) for cut in cuts)
-
-
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:
     """Kernels that can compute an operator, the preferred one first; none for one that needs no code.
 

@@ -187,7 +187,7 @@ class CompilingFrontend(StatedFrontend):
         The one of least RAM is the first; none takes less with as many layers. Layer by layer is the last.
         """
         from mlf_sdk.compiler.passes import improve
-        from mlf_sdk.compiler.schedule import front_of
+        from mlf_sdk.compiler.rows.bounded import front_of
 
         return front_of(improve(self._prepared(path, options, "")), choice_of(options))
 
