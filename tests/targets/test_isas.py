@@ -33,6 +33,7 @@ LEFT = {
     "targets/zephyr/build.py": 1,  # Zephyr's names of compilers
     "targets/zephyr/explain.py": 1,
     "targets/zephyr/tree.py": 1,
+    "targets/unicorn/machine.py": 1,  # a machine of one architecture
     "pipeline/sbom.py": 1,  # a compiler's name
     "pipeline/exporttvm.py": 1,  # examples in docstrings from here on
     "cli/archives.py": 2,

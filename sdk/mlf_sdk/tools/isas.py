@@ -80,6 +80,7 @@ class Isa(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         packages: by program, the packages of Debian and Ubuntu that have it.
         interrupts: of the core.
         counters: by driver of a board's ``counter``, its file of ``crt``.
+        unicorn: by CPU, the name of a core of the emulator Unicorn that runs its code.
         cpus: by name.
         optional: its tools are not needed unless one of its boards is used.
         fallback: the one of boards and reports that do not tell: its compiler reads their sources.
@@ -108,6 +109,7 @@ class Isa(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     packages: Mapping[str, str] = {}
     interrupts: IsaInterrupts
     counters: Mapping[str, str]
+    unicorn: Mapping[str, str] = {}
     cpus: Mapping[str, IsaCpu]
     optional: bool = False
     fallback: bool = False

@@ -18,13 +18,6 @@ from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.tools.programs import find_program
 
-MODELS = {  # by CPU, Unicorn's number of the core that runs its code
-    "cortex-m0": 1,
-    "cortex-m3": 2,
-    "cortex-m4": 3,
-    "cortex-m7": 4,
-    "cortex-m33": 5,
-}
 _DRIVERS = ("cmsdk",)  # UARTs that the machine has
 _FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 _TIMEOUT_S = 120.0
@@ -34,8 +27,13 @@ def uses_unicorn(board: Board) -> bool:
     """True where QEMU is missing, Unicorn is installed, and has the board's core and UART."""
     if board.qemu is None or find_program(cross_isa(board).tools.emulator) is not None:
         return False
-    known = board.cpu.partition("+")[0] in MODELS and board.uart is not None and board.uart.driver in _DRIVERS
+    known = bool(core_name(board)) and board.uart is not None and board.uart.driver in _DRIVERS
     return known and find_spec("unicorn") is not None
+
+
+def core_name(board: Board) -> str:
+    """Unicorn's name of the core that runs a board's code; empty: it has none."""
+    return cross_isa(board).unicorn.get(board.cpu.partition("+")[0], "")
 
 
 def emulator_title(board: Board) -> str:

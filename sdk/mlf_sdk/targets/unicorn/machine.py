@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.unicorn.launch import MODELS
+from mlf_sdk.targets.unicorn.launch import core_name
 
 _MARKS = 64
 _RETURN = 0x9FFF_0000  # where a handler returns to: no memory of a board, and code may lie there
@@ -106,9 +106,7 @@ class Machine:
         arm_const: Any = import_module("unicorn.arm_const")
         self.uc: Any = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
         self.error, self.reg = unicorn.UcError, arm_const
-        names = ("M0", "M3", "M4", "M7", "M33")
-        model = names[MODELS[board.cpu.partition("+")[0]] - 1]
-        self.uc.ctl_set_cpu_model(getattr(arm_const, f"UC_CPU_ARM_CORTEX_{model}"))
+        self.uc.ctl_set_cpu_model(getattr(arm_const, f"UC_CPU_ARM_{core_name(board)}"))
         self.board, self.console, self.windows = board, console, windows
         self.received: deque[int] = deque()
         self.sent = bytearray()
