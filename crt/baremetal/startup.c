@@ -73,7 +73,6 @@ static void init_board(void) {
     mlf_init_failed = number;                                                                             \
   }
   MLF_INIT_WRITES(MLF_INIT_WRITE)
-#undef MLF_INIT_WRITE
 }
 #endif
 

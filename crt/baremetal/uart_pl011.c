@@ -37,7 +37,11 @@ static int is_started;
 
 /* Clock / (16 * baud) in 64ths, rounded. */
 static uint32_t divisor_of(uint32_t baud) {
-  return (uint32_t)(((uint64_t)MLF_UART_CLOCK_HZ * 4u + baud / 2u) / baud);
+  const uint64_t rate = baud;
+  const uint64_t clock = MLF_UART_CLOCK_HZ;
+  const uint64_t divisor = (clock * 4u + rate / 2u) / rate;
+
+  return (uint32_t)divisor;
 }
 
 static void start(uint32_t baud) {
