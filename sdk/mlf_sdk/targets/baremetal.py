@@ -95,7 +95,7 @@ class BaremetalTarget(CmakeTarget):
                 "baremetal",
                 *(("libc",) if toolchain.own_headers else ()),
             ),
-            crt_without=_of_others(isa, [f"baremetal/{name}.c" for name in sources]),
+            crt_without=_of_others(isa, ["baremetal/memory.c"]),
             definitions=_server_limits(board) if options.app == "rpc" else (),
             toolchain="board/toolchain.cmake",
             cmsis_nn_includes=cmsis_nn_includes(options),
@@ -182,7 +182,7 @@ def _server_limits(board: Board) -> tuple[str, ...]:
 
 
 def _of_others(isa: Isa, needed: Collection[str]) -> tuple[str, ...]:
-    """Files and folders of the runtime that only other architectures need, without those ``needed`` here."""
+    """Files and folders of the runtime of other architectures alone, without those ``needed`` by all."""
     others = [one for one in load_isas().values() if one.name != isa.name]
     paths = [path for one in others for path in (f"baremetal/{one.name}", *one.sources)]
     return tuple(path for path in paths if path not in needed)
