@@ -18,8 +18,8 @@ from cli_helpers import Caller
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.compiler.cores import core_macros, core_named, core_of, cores
 from mlf_sdk.compiler.layer import detail_of, macs_of
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set_names
 from mlf_sdk.compiler.options import CompileOptions, core_names
-from mlf_sdk.compiler.schedule import KERNEL_SETS
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.origin import archive_request
@@ -63,7 +63,7 @@ def test_core_of_a_cpu(cpu: str, dsp: bool, core: str) -> None:
 
 def test_cores_state_instruction_sets_that_kernels_are_written_for() -> None:
     assert core_names()[0] == "generic"
-    assert {one for core in cores().values() for one in core.instruction_sets} == set(KERNEL_SETS)
+    assert {one for core in cores().values() for one in core.instruction_sets} == set(instruction_set_names())
     assert [core.name for core in cores().values() if "mve" in core.instruction_sets] == ["cortex-m55"]
 
 
@@ -125,6 +125,16 @@ def test_options_that_nothing_can_take(network: Path, tmp_path: Path) -> None:
         mlf_sdk.load(archive, core="cortex-m4", goal="size")
     with pytest.raises(InputError, match="invalid value 'cortex-m5'"):
         mlf_sdk.load(network, core="cortex-m5")
+
+
+def test_a_project_keeps_the_bound_of_its_arena(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.tflite").write_bytes(network.read_bytes())
+    mlf_sdk.generate("net.tflite", "app", board="mps2-an386", max_arena="32K")
+    assert read_lock(Path("app")).models[0].compile_options["max_arena"] == "32768"
+    assert archive_request(Request(source=("app",))).max_arena == "32768"
 
 
 def test_a_project_finds_its_model_again(

@@ -14,11 +14,12 @@ from mlf_sdk.compiler import schedule
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set, instruction_set_names
 
 
 def tables() -> tuple[schedule.Makers, ...]:
     """All tables of makers: those for any core, of real numbers, for size, and of each instruction set and goal."""
-    sets = (table for one in schedule.KERNEL_SETS.values() for table in one.kernels.values())
+    sets = (table for name in instruction_set_names() for table in instruction_set(name).kernels.tables)
     return (schedule.KERNELS, schedule._REALS, schedule._COMPACT, *sets)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set, instruction_set_names
 from mlf_sdk.compiler.operators import Conv2D, Fused, Layer, Operator
 from mlf_sdk.compiler.options import GENERIC, Goal
 from mlf_sdk.resources import imported
@@ -106,74 +107,6 @@ _REALS: Final[Makers] = {  # before those of `KERNELS`, where the result is of r
     "Pool2D": ("floats.pooling:pool_2d",),
     "Softmax": ("floats.rows:softmax",),
 }
-_MVE: Final[Makers] = {
-    "Conv2D": ("mve:convolution",),
-    "FullyConnected": ("mve:dense",),
-    "DepthwiseConv2D": ("mve_depthwise:depthwise",),
-    "Map": ("mve_depthwise:binary",),
-}
-_THUMB2: Final[Makers] = {
-    "Conv2D": ("scalar:convolution_m3",),
-    # A long product takes up to seven cycles.
-    "FullyConnected": ("general:of_few_outputs", "dense_packed_2x16:dense_short", "dense_packed_2x16:dense"),
-}
-# The fewest cycles: short products of pairs, with taking their sums apart, take at least 5 % less than SMLAL.
-_THUMB2_FAST: Final[Makers] = {
-    **_THUMB2,
-    "Conv2D": ("scalar:convolution_short_products", *_THUMB2["Conv2D"]),
-}
-_THUMB1: Final[Makers] = {
-    "Conv2D": ("scalar:convolution_m0",),
-    "FullyConnected": ("general:of_few_outputs", "dense_packed_2x16:dense_short"),
-    "DepthwiseConv2D": ("rows:short_depthwise",),
-}
-_RV32IM: Final[Makers] = {
-    "Conv2D": ("conv_pairs_2ch:convolution", "conv_4x4:convolution"),
-    "DepthwiseConv2D": ("depthwise_in_registers:depthwise",),
-    "FullyConnected": ("general:of_few_outputs", "dense_fields:dense", "conv_4x4:convolution"),
-}
-_DSP_BALANCED: Final[Makers] = {
-    "Conv2D": ("conv_2ch_int8:convolution",),
-    "FullyConnected": ("dense_5rows:dense",),
-}
-# The fewest instructions: weights of 16 bits need no widening, but their loads take more cycles.
-_DSP_FEWEST: Final[Makers] = {
-    "Conv2D": ("winograd:convolution", "conv_2ch_int16:convolution", "conv_2ch_int8:convolution"),
-}
-_DSP_FAST: Final[Makers] = {
-    "Conv2D": ("winograd:convolution", "conv_2ch_int8:convolution", "conv_2ch_int16:convolution"),
-    "FullyConnected": ("dense_5rows:dense",),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelSet:
-    """Kernels that are written for an instruction set, for each goal.
-
-    Attributes:
-        any_core: they may be the best ones of a core without it, too: they are mostly plain C.
-    """
-
-    kernels: dict[Goal, Makers]
-    any_core: bool = False
-
-
-KERNEL_SETS: Final = {
-    "mve": KernelSet(kernels=dict.fromkeys(Goal, _MVE)),
-    "thumb2": KernelSet(kernels={**dict.fromkeys(Goal, _THUMB2), Goal.SPEED: _THUMB2_FAST}, any_core=True),
-    "thumb1": KernelSet(kernels=dict.fromkeys(Goal, _THUMB1), any_core=True),
-    "rv32im": KernelSet(kernels=dict.fromkeys(Goal, _RV32IM), any_core=True),
-    "dsp": KernelSet(
-        kernels={
-            Goal.BALANCED: _DSP_BALANCED,
-            Goal.SPEED: _DSP_FAST,
-            Goal.INSTRUCTIONS: _DSP_FEWEST,
-            Goal.RAM: _DSP_BALANCED,
-        }
-    ),
-}
-"""Kernels by the name of their instruction set, which the rows of cores use (``board_templates/cores``)."""
-
 _COMPACT: Final[Makers] = {
     "Conv2D": ("compact:compact",),
     "DepthwiseConv2D": ("compact:compact",),
@@ -248,7 +181,7 @@ def _places(graph: Graph, operator: Operator, choice: Choice) -> tuple[str, ...]
     kind = type(operator).__name__
     is_real = any(value.dtype.kind == "f" for value in graph.written(operator))
     reals = _REALS.get(kind, ()) if is_real else ()
-    preferred = KERNEL_SETS[choice.core.instruction_sets[0]].kernels.get(choice.goal, {})
+    preferred = instruction_set(choice.core.instruction_sets[0]).kernels.of(choice.goal.value)
     compact = _COMPACT.get(kind, ()) if choice.goal is Goal.SIZE else ()
     return (*preferred.get(kind, ()), *reals, *KERNELS[kind], *compact)
 
@@ -268,9 +201,10 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
     found += [dataclasses.replace(k, variant=f"choice {n}") for n, k in enumerate(usual[1:-1], 2)]
     if len(usual) > 1:
         found.append(dataclasses.replace(usual[-1], variant="general"))
-    for name, one in KERNEL_SETS.items():
-        if one.any_core or name in choice.core.instruction_sets:
-            places = dict.fromkeys(p for table in one.kernels.values() for p in table.get(kind, ()))
+    for name in instruction_set_names():
+        kernels = instruction_set(name).kernels
+        if kernels.any_core or name in choice.core.instruction_sets:
+            places = dict.fromkeys(p for table in kernels.tables for p in table.get(kind, ()))
             for number, kernel in enumerate(_made(subject, places), 1):
                 variant = f"for {name}" if number == 1 else f"for {name}, choice {number}"
                 found.append(dataclasses.replace(kernel, variant=variant))

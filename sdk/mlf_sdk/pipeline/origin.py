@@ -49,6 +49,7 @@ def _options(path: Path, model: LockModel) -> dict[str, Any]:
         return {}
     result = dataclasses.asdict(CompileOptions.from_texts(model.compile_options))
     del result["tuned"]
+    result["max_arena"] = str(result["max_arena"]) if result["max_arena"] else None
     for field, option in (("shapes", "shape"), ("custom", "custom")):
         result[option] = tuple(filter(None, result.pop(field).split(";")))
     return result

@@ -95,7 +95,7 @@ class BaremetalTarget(CmakeTarget):
                 "baremetal",
                 *(("libc",) if toolchain.own_headers else ()),
             ),
-            crt_without=_of_others(isa, ["baremetal/memory.c"]),
+            crt_without=_of_others(isa, ["baremetal/memory.c", *isa.sources]),
             definitions=_server_limits(board) if options.app == "rpc" else (),
             toolchain="board/toolchain.cmake",
             cmsis_nn_includes=cmsis_nn_includes(options),

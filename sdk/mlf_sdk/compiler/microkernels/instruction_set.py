@@ -92,6 +92,38 @@ class Spelling(msgspec.Struct, forbid_unknown_fields=True):
     modifies: bool = False
 
 
+Places = dict[str, tuple[str, ...]]
+"""Makers, ``module:function`` in `mlf_sdk.compiler.kernels`, by the name of their operator's class."""
+
+
+class KernelSet(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Makers of kernels that are written for an instruction set.
+
+    Attributes:
+        all: for every goal that states none of its own.
+        any_core: they may be the best ones of a core without it, too: they are mostly plain C.
+    """
+
+    all: Places = {}
+    balanced: Places | None = None
+    speed: Places | None = None
+    instructions: Places | None = None
+    size: Places | None = None
+    ram: Places | None = None
+    any_core: bool = False
+
+    def of(self, goal: str) -> Places:
+        """Makers for a goal."""
+        own: Places | None = getattr(self, goal)
+        return self.all if own is None else own
+
+    @property
+    def tables(self) -> tuple[Places, ...]:
+        """Makers of all goals."""
+        own = (self.balanced, self.speed, self.instructions, self.size, self.ram)
+        return (self.all, *(table for table in own if table is not None))
+
+
 class InstructionSet(msgspec.Struct, forbid_unknown_fields=True, dict=True):
     """An instruction set.
 
@@ -101,6 +133,7 @@ class InstructionSet(msgspec.Struct, forbid_unknown_fields=True, dict=True):
         memory, flow: spelling of loads, stores, loops and constants.
         files: registers beside the general ones, by the name that `builder.Kind.file` has.
         extends: another instruction set, whose rows this one has too; its own replace them.
+        kernels: those that are written for it; not those of the one that it extends.
     """
 
     condition: str
@@ -112,6 +145,7 @@ class InstructionSet(msgspec.Struct, forbid_unknown_fields=True, dict=True):
     flow: dict[str, tuple[str, ...]]
     files: dict[str, File] = {}
     extends: str = ""
+    kernels: KernelSet = KernelSet()
 
     @functools.cached_property
     def spellings(self) -> dict[str, Spelling]:
@@ -134,6 +168,7 @@ def _tables(path: Path) -> dict[str, Any]:
     if "extends" not in tables:
         return tables
     base = _tables(path.with_name(f"{tables['extends']}.toml"))
+    base.pop("kernels", None)
     return base | {n: base[n] | t if isinstance(t, dict) and n in base else t for n, t in tables.items()}
 
 
@@ -160,3 +195,10 @@ def read_instruction_set(path: Path) -> InstructionSet:
 def instruction_set(name: str) -> InstructionSet:
     """The instruction set ``board_templates/instruction_sets/NAME.toml``."""
     return read_instruction_set(data_dir("board_templates") / "instruction_sets" / f"{name}.toml")
+
+
+@functools.cache
+def instruction_set_names() -> tuple[str, ...]:
+    """Names of all instruction sets, sorted."""
+    folder = data_dir("board_templates") / "instruction_sets"
+    return tuple(sorted(path.stem for path in folder.glob("*.toml")))
