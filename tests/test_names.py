@@ -23,19 +23,6 @@ INSTEAD = {
     "strikes": "failures",
 }
 
-# Modules with such names still; a module that has none any more is taken out.
-OPEN = {
-    "analysis/machine/callgraph.py",
-    "cli/main.py",
-    "compiler/rows/kernel.py",
-    "compiler/rows/memory.py",
-    "compiler/rows/tiles.py",
-    "compiler/schedule.py",
-    "targets/baremetal.py",
-    "targets/host.py",
-    "tools/programs.py",
-}
-
 
 def named(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and name of each variable, parameter, function and class that code gives a name."""
@@ -74,7 +61,7 @@ def unclear(source: str) -> list[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_names_say_what_they_hold(path: Path) -> None:
-    assert bool(unclear(path.read_text())) == (path.relative_to(PACKAGE).as_posix() in OPEN)
+    assert unclear(path.read_text()) == []
 
 
 @pytest.mark.parametrize(

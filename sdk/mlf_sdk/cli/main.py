@@ -204,10 +204,10 @@ def completion(shell: str) -> None:
 
     Example: mlf-sdk completion bash >> ~/.bashrc
     """
-    found = get_completion_class(shell)
-    if found is None:
+    completion = get_completion_class(shell)
+    if completion is None:
         raise ToolError(f"no completion for {shell}")
-    sys.stdout.write(found(app, {}, _NAME, _COMPLETE).source() + "\n")
+    sys.stdout.write(completion(app, {}, _NAME, _COMPLETE).source() + "\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -116,8 +116,8 @@ _COMPACT: Final[Makers] = {
 
 def maker_at(place: str) -> Maker:
     """Import the maker of a row."""
-    found: Maker = imported(f"compiler.kernels.{place}")
-    return found
+    maker: Maker = imported(f"compiler.kernels.{place}")
+    return maker
 
 
 def subject_of(graph: Graph, operator: Operator) -> tuple[Any, ...]:
@@ -167,14 +167,14 @@ def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Ker
         yield from (kernel,) if kernel is not None else ()
         return
     subject = subject_of(graph, operator)
-    found = _made(subject, _places(graph, operator, choice))
+    kernels = _made(subject, _places(graph, operator, choice))
     if isinstance(operator, Conv2D) and operator.number in graph.narrow:
-        usual = next(found, None)
+        usual = next(kernels, None)
         if usual is not None:
             from mlf_sdk.compiler.kernels.convolution import narrow
 
             yield from narrow(subject[0], usual)
-    yield from found
+    yield from kernels
 
 
 def _places(graph: Graph, operator: Operator, choice: Choice) -> tuple[str, ...]:
@@ -197,17 +197,17 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
     usual = tuple(_made(subject, _places(graph, operator, choice)))
     if not usual:
         return usual
-    found = [usual[0]]
-    found += [dataclasses.replace(k, variant=f"choice {n}") for n, k in enumerate(usual[1:-1], 2)]
+    variants = [usual[0]]
+    variants += [dataclasses.replace(k, variant=f"choice {n}") for n, k in enumerate(usual[1:-1], 2)]
     if len(usual) > 1:
-        found.append(dataclasses.replace(usual[-1], variant="general"))
+        variants.append(dataclasses.replace(usual[-1], variant="general"))
     for name in instruction_set_names():
         kernels = instruction_set(name).kernels
         if kernels.any_core or name in choice.core.instruction_sets:
             places = dict.fromkeys(p for table in kernels.tables for p in table.get(kind, ()))
             for number, kernel in enumerate(_made(subject, places), 1):
                 variant = f"for {name}" if number == 1 else f"for {name}, choice {number}"
-                found.append(dataclasses.replace(kernel, variant=variant))
+                variants.append(dataclasses.replace(kernel, variant=variant))
     if isinstance(operator, Conv2D) and "dsp" in choice.core.instruction_sets:
         from mlf_sdk.compiler.kernels.conv_1ch_int8 import MAX_PIXELS
         from mlf_sdk.compiler.kernels.convolution import tiled
@@ -215,10 +215,10 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
         for pixels in range(1, MAX_PIXELS + 1):
             tiles = tiled(subject[0], pixels)
             if tiles is not None:
-                found.append(dataclasses.replace(tiles, variant=f"tiles of {pixels}"))
+                variants.append(dataclasses.replace(tiles, variant=f"tiles of {pixels}"))
     most = max(usual[0].constants_bytes * _GROWTH, _SMALL)
     different = {usual[0].content: usual[0]}
-    for kernel in found:
+    for kernel in variants:
         if kernel.constants_bytes <= most or choice.goal in (Goal.SPEED, Goal.INSTRUCTIONS):
             different.setdefault(kernel.content, kernel)
     return tuple(different.values())

@@ -49,8 +49,8 @@ class BaremetalTarget(CmakeTarget):
     @property
     def compilers(self) -> tuple[tuple[str, ...], ...]:
         """See CmakeTarget."""
-        found = board_toolchain(self.board, self.toolchain)
-        return found.programs, *((name,) for name in found.needed)
+        toolchain = board_toolchain(self.board, self.toolchain)
+        return toolchain.programs, *((name,) for name in toolchain.needed)
 
     @property
     def toolchain(self) -> str:
@@ -153,10 +153,10 @@ class BaremetalTarget(CmakeTarget):
 
         if job.sign is not None:
             raise InputError("only the images of Zephyr projects are signed", where="--sign")
-        found = find_runner(job.runner, self.board, job.runner_file)
+        runner = find_runner(job.runner, self.board, job.runner_file)
         if not self.image(folder).is_file():
             raise NotBuiltError(folder)
-        return found
+        return runner
 
     def flash(self, folder: Path, job: FlashChoice) -> FlashRun:
         """See Target."""

@@ -53,8 +53,8 @@ class CmakeTarget(BoardTarget):
 
     def files(self, options: ProjectOptions, *, store_bytes: int = 0) -> PlatformFiles:
         """See Target."""
-        found = self._library(options) if options.app == "library" else self._platform(options, store_bytes)
-        return dataclasses.replace(found, files={**found.files, **self.own_files()})
+        files = self._library(options) if options.app == "library" else self._platform(options, store_bytes)
+        return dataclasses.replace(files, files={**files.files, **self.own_files()})
 
     @abstractmethod
     def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:

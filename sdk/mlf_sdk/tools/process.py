@@ -22,7 +22,7 @@ from typing import IO, Protocol
 
 from mlf_sdk.errors import InputError, MissingToolError, ToolError
 from mlf_sdk.tools.child import Follower, affinity, death_watch, last_lines, read_end, signal_group, wait_exit
-from mlf_sdk.tools.programs import is_found, missing_hint, search_path
+from mlf_sdk.tools.programs import is_installed, missing_hint, search_path
 
 GRACE_S = 1.0  # between the request to end and the kill
 _OUTPUT_BYTES = 64 << 20  # of each stream; what exceeds it is cut off at the front
@@ -267,7 +267,7 @@ def run_interactive(argv: Sequence[str], *, cwd: Path | None = None) -> int:
     Raises:
         ProcessError: the program is missing.
     """
-    if not is_found(argv[0], cwd, None):
+    if not is_installed(argv[0], cwd, None):
         raise MissingProgramError(f"'{argv[0]}' is not installed", argv=argv, hint=missing_hint(argv[0]))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -294,7 +294,7 @@ def _spawn(
 ) -> subprocess.Popen[bytes]:
     if not argv or not argv[0]:
         raise InputError("no program was given to run")
-    if not is_found(argv[0], cwd, env):
+    if not is_installed(argv[0], cwd, env):
         raise MissingProgramError(f"'{argv[0]}' is not installed", argv=argv, hint=missing_hint(argv[0]))
     try:
         return subprocess.Popen(

@@ -83,13 +83,13 @@ def require_programs(programs: Sequence[tuple[str, ...]], purpose: str) -> None:
         MissingToolError: the first one that is missing.
     """
     for names in programs:
-        if not any(is_found(name, None, None) for name in names):
+        if not any(is_installed(name, None, None) for name in names):
             raise MissingToolError(
                 f"'{names[0]}' is not installed", where=purpose, hint=missing_hint(names[0])
             )
 
 
-def is_found(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> bool:
+def is_installed(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> bool:
     """Return whether ``program`` can be started from ``cwd`` with the PATH of ``env`` (None: our own)."""
     if os.sep in program:
         return os.access(Path(cwd or ".") / program, os.X_OK)

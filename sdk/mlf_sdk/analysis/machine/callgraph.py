@@ -58,7 +58,7 @@ _SMALL = 16  # words; of a larger constant object one in so many must be a point
 
 
 @dataclass(slots=True)
-class _Found:
+class _Path:
     bytes: int
     path: Path
     unknown: frozenset[str] = field(default_factory=frozenset)
@@ -248,20 +248,20 @@ class _Search:
     def __init__(self, graph: CallGraph, kernels: set[int]) -> None:
         self.graph = graph
         self.kernels = kernels
-        self.known: dict[int, _Found] = {}
+        self.known: dict[int, _Path] = {}
         self.active: list[int] = []
         self.unresolved = False
 
-    def depth(self, entry: int) -> _Found:
+    def depth(self, entry: int) -> _Path:
         """Compute the deepest stack from ``entry``; never raises: unknown parts are listed in the result."""
         if entry in self.known:
             return self.known[entry]
         frame = self.graph.code.frame(entry)
         if frame is None:
-            return _Found(0, (), frozenset({f"no code at 0x{entry:08x}"}))
+            return _Path(0, (), frozenset({f"no code at 0x{entry:08x}"}))
         self.active.append(entry)
         name = frame.function.name
-        best = _Found(frame.bytes, ((name, frame.bytes),))
+        best = _Path(frame.bytes, ((name, frame.bytes),))
         unknown = set(frame.unknown)
         for site in frame.calls:
             for target in self._targets(frame, site, unknown):
@@ -271,7 +271,7 @@ class _Search:
                 below = self.depth(target)
                 unknown |= below.unknown
                 if site.depth + below.bytes > best.bytes:
-                    best = _Found(site.depth + below.bytes, ((name, site.depth), *below.path))
+                    best = _Path(site.depth + below.bytes, ((name, site.depth), *below.path))
         self.active.pop()
         best.unknown = frozenset(unknown)
         self.known[entry] = best

@@ -71,9 +71,9 @@ def tiled(layer: Contraction, pixels: int = 0) -> Kernel | None:
 
 def narrow(layer: Contraction, usual: Kernel) -> tuple[Kernel, ...]:
     """The usual kernel, behind one with tiles of two pixels where that takes less scratch."""
-    found = tiled(layer, 2)
-    less = found is not None and found.workspace_bytes < usual.workspace_bytes
-    return (found, usual) if found is not None and less else (usual,)
+    smaller = tiled(layer, 2)
+    less = smaller is not None and smaller.workspace_bytes < usual.workspace_bytes
+    return (smaller, usual) if smaller is not None and less else (usual,)
 
 
 def fits_fine(rows: Array) -> bool:

@@ -42,7 +42,7 @@ def row_copies(
     """
     outputs = graph.written(operator)
     rows = len(first[0])
-    found: list[list[RowCopy]] = [[] for _ in range(rows)]
+    copies: list[list[RowCopy]] = [[] for _ in range(rows)]
     for region in operator.regions:
         y = outputs[region.output]
         source, target = region.indices()
@@ -52,8 +52,8 @@ def row_copies(
         order = np.lexsort((target, row))
         for number, part in enumerate(np.split(order, np.searchsorted(row[order], np.arange(1, rows)))):
             if len(part):
-                found[number].append(_copy(region.input, region.output, source[part], target[part]))
-    return [tuple(one) for one in found]
+                copies[number].append(_copy(region.input, region.output, source[part], target[part]))
+    return [tuple(one) for one in copies]
 
 
 def _copy(number: int, output: int, source: Array, target: Array) -> RowCopy:

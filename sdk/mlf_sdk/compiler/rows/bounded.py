@@ -18,17 +18,17 @@ def graphs_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Gra
     Raises:
         InputError: the input is to be streamed and can't be.
     """
-    found = (streamed_choices if choice.stream else row_choices)(
+    choices = (streamed_choices if choice.stream else row_choices)(
         graph, lambda part, one: candidates(part, one, choice)
     )
-    yield from found.within(most_bytes)
-    least = narrowed(found)
+    yield from choices.within(most_bytes)
+    least = narrowed(choices)
     yield least.fused(least.cuts[0])
 
 
 def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
     """Choices of regions of an improved graph: bytes of RAM by the search, and layers that run by rows."""
-    found = row_choices(graph, lambda part, one: candidates(part, one, choice))
-    least = narrowed(found)  # as for a bound: whatever it takes
-    cuts = found.cuts if least is found else (least.cuts[0], *found.cuts)
+    choices = row_choices(graph, lambda part, one: candidates(part, one, choice))
+    least = narrowed(choices)  # as for a bound: whatever it takes
+    cuts = choices.cuts if least is choices else (least.cuts[0], *choices.cuts)
     return tuple((cut.peak_bytes, sum(b - a for a, b in cut.intervals if b - a > 1)) for cut in cuts)

@@ -71,15 +71,15 @@ class Choices(msgspec.Struct, frozen=True):
     def largest_scratch(self) -> frozenset[int]:
         """Numbers of the convolutions whose scratch is the largest one where the most RAM is taken."""
         cut = self.cuts[0]
-        found: set[int] = set()
+        result: set[int] = set()
         for interval in cut.intervals:
             if self.memory.interval(*interval) == cut.peak_bytes:
                 scratch = self.memory.scratch(*interval)
                 largest = max(scratch.values())
-                found |= {
+                result |= {
                     o.number for o, size in scratch.items() if size == largest > 0 and isinstance(o, Conv2D)
                 }
-        return frozenset(found)
+        return frozenset(result)
 
     def _faster(self, interval: Interval, most_bytes: int) -> tuple[list[int], int]:
         """Rows at once of each operator of a region, and scratch, that take the fewest instructions."""
@@ -164,10 +164,10 @@ def narrowed(choices: Choices, share: float = 1.0) -> Choices:
     given = choices
     while more := choices.largest_scratch() - choices.graph.narrow:
         graph = dataclasses.replace(choices.graph, narrow=choices.graph.narrow | more)
-        found = row_choices(graph, choices.kernels, choices.memory.mode)
-        if found.cuts[0].peak_bytes >= choices.cuts[0].peak_bytes:
+        fewer = row_choices(graph, choices.kernels, choices.memory.mode)
+        if fewer.cuts[0].peak_bytes >= choices.cuts[0].peak_bytes:
             break
-        choices = found
+        choices = fewer
     return choices if choices.cuts[0].peak_bytes <= share * given.cuts[0].peak_bytes else given
 
 

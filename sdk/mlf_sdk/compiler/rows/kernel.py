@@ -144,27 +144,27 @@ class _Writer:
 
     def _parameters(self) -> tuple[Parameter, ...]:
         values = self.graph.values
-        found = [
+        parameters = [
             Parameter(Role.INPUT, i, c_type(values[x].dtype))
             for i, x in enumerate(self.fused.inputs)
             if x not in self.region.streamed
         ]
-        found.append(Parameter(Role.CONSTANT, 0, "int32_t"))
-        found += [
+        parameters.append(Parameter(Role.CONSTANT, 0, "int32_t"))
+        parameters += [
             Parameter(Role.OUTPUT, i, c_type(values[y].dtype)) for i, y in enumerate(self.fused.outputs)
         ]
         if self.workspace_bytes:
-            found.append(Parameter(Role.WORKSPACE, 0, "int32_t"))
-        return tuple(found)
+            parameters.append(Parameter(Role.WORKSPACE, 0, "int32_t"))
+        return tuple(parameters)
 
     def _overlaps(self) -> dict[int, int]:
         values = self.graph.values
-        found = {}
+        distances = {}
         for number, x in enumerate(self.fused.inputs):
             outputs = self.fused.outputs
             if x in self.region.inputs and all(may_share(values[x], values[y]) for y in outputs):
-                found[number] = max(self.pulled.distances[y, x] for y in outputs)
-        return found
+                distances[number] = max(self.pulled.distances[y, x] for y in outputs)
+        return distances
 
     def _case(self, k: int, operator: Operator, one: Firings) -> str:
         """Statements of a firing of an operator, whose number is ``row``."""

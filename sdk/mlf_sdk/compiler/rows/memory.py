@@ -114,14 +114,14 @@ class RowMemory:
 
     def varied(self, kernels: Mapping[int, OperatorMemory]) -> RowMemory:
         """The same graph with other kernels of some operators, by their positions."""
-        found = copy.copy(self)
-        found._kernels = [kernels.get(k, one) for k, one in enumerate(self._kernels)]
-        found._firings = [
+        other = copy.copy(self)
+        other._kernels = [kernels.get(k, one) for k, one in enumerate(self._kernels)]
+        other._firings = [
             self._fired(self.operators[k], kernels[k]) if k in kernels else one
             for k, one in enumerate(self._firings)
         ]
-        found._known = {}
-        return found
+        other._known = {}
+        return other
 
     def interval(self, start: int, end: int) -> int | None:
         """Bytes that live while operators ``start`` to ``end - 1`` run; None: they can't run by rows."""
@@ -130,8 +130,8 @@ class RowMemory:
             if end == start + 1 and not self._streams(start):
                 self._known[key] = self._alone(start)
             else:
-                found = self.region(start, end)
-                self._known[key] = None if found is None else found[1].total
+                region = self.region(start, end)
+                self._known[key] = None if region is None else region[1].total
         return self._known[key]
 
     def streamed(self, start: int, end: int) -> tuple[int, ...]:
@@ -260,16 +260,16 @@ def shared_slots(region: Region, rings: dict[int, int], in_place: Sequence[froze
     Args:
         in_place: of each operator, see `OperatorMemory`.
     """
-    found: dict[int, int] = {}
+    shared: dict[int, int] = {}
     for k, (operator, allowed) in enumerate(zip(region.operators, in_place, strict=True)):
         if isinstance(operator, DepthwiseConv2D) and 0 in allowed:
             if _takes_dying_slot(region, k, rings):
-                found[operator.outputs[0]] = operator.inputs[0]
+                shared[operator.outputs[0]] = operator.inputs[0]
         elif isinstance(operator, ELEMENTWISE):
-            x = next((x for x in _passing(region, k, rings, allowed) if x not in found), None)
+            x = next((x for x in _passing(region, k, rings, allowed) if x not in shared), None)
             if x is not None:
-                found[x] = operator.outputs[0]
-    return found
+                shared[x] = operator.outputs[0]
+    return shared
 
 
 def _takes_dying_slot(region: Region, k: int, rings: dict[int, int]) -> bool:

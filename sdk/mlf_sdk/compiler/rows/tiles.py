@@ -84,15 +84,15 @@ def _tiles(
         return ()
     shapes = [_shape(graph, operator, firings, at) for at in range(len(firings))]
     known: dict[_Shape | None, Kernel | None] = {}
-    found: list[RowTile] = []
+    tiles: list[RowTile] = []
     for shape, same in groupby(shapes):
         if shape not in known:
             known[shape] = None if shape is None else _kernel(graph, operator, shape, kernels, scratch_bytes)
         kernel = known[shape]
         if kernel is None:
             return ()
-        found.append(RowTile(end=(found[-1].end if found else 0) + len(list(same)), kernel=kernel))
-    return tuple(found)
+        tiles.append(RowTile(end=(tiles[-1].end if tiles else 0) + len(list(same)), kernel=kernel))
+    return tuple(tiles)
 
 
 def _blocks(
@@ -104,28 +104,28 @@ def _blocks(
         return ()
     layer = Contraction.of(graph, operator)
     height = rows_of(graph.written(operator)[0])
-    found = []
+    tiles = []
     for lines, end in ((firings.lines, height // firings.lines), (height % firings.lines, len(firings))):
         if lines and end:
             kernel = row_kernel(layer, lines, scratch_bytes)
             if kernel is None:
                 return ()
-            found.append(RowTile(end=end, kernel=kernel, by_row=True))
-    return tuple(found)
+            tiles.append(RowTile(end=end, kernel=kernel, by_row=True))
+    return tuple(tiles)
 
 
 def _copies(graph: Graph, operator: Move, firings: Firings) -> tuple[RowTile, ...]:
     """Kernels of rows of copies; rows that are put together alike share one."""
     known: dict[tuple[RowCopy, ...], Kernel] = {}
-    found: list[RowTile] = []
+    tiles: list[RowTile] = []
     sizes = [x.elements // rows_of(x) for x in graph.read(operator)]
     first = [firings.first[x] for x in operator.inputs]
     for copies, same in groupby(row_copies(graph, operator, sizes, first)):
         if copies not in known:
             known[copies] = copy_kernel(graph, operator, len(firings), copies)
-        end = (found[-1].end if found else 0) + len(list(same))
-        found.append(RowTile(end=end, kernel=known[copies]))
-    return tuple(found) if len(known) <= _MOST_KINDS and len(found) <= _MOST_TILES else ()
+        end = (tiles[-1].end if tiles else 0) + len(list(same))
+        tiles.append(RowTile(end=end, kernel=known[copies]))
+    return tuple(tiles) if len(known) <= _MOST_KINDS and len(tiles) <= _MOST_TILES else ()
 
 
 def _sums(graph: Graph, operator: Operator, firings: Firings) -> tuple[RowTile, ...]:
@@ -136,10 +136,10 @@ def _sums(graph: Graph, operator: Operator, firings: Firings) -> tuple[RowTile, 
     elif isinstance(operator, Reduce):
         kernels = reduce_rows(graph, operator)
     ends = (1, len(firings) - 1, len(firings))
-    found = [RowTile(end=end, kernel=kernel) for end, kernel in zip(ends, kernels, strict=False)]
+    tiles = [RowTile(end=end, kernel=kernel) for end, kernel in zip(ends, kernels, strict=False)]
     if len(firings) == 1:
         return ()
-    return tuple(found if len(firings) > 2 else found[::2])
+    return tuple(tiles if len(firings) > 2 else tiles[::2])
 
 
 def in_place(tiles: tuple[RowTile, ...]) -> frozenset[int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.isas import Isa, isa_of_cpu, load_isas
-from mlf_sdk.tools.programs import is_found
+from mlf_sdk.tools.programs import is_installed
 
 if TYPE_CHECKING:
     from mlf_sdk.tools.toolchains import Toolchain
@@ -72,5 +72,5 @@ def lacks_tools(board: Board) -> bool:
     if isa is None or not isa.optional:
         return False
     return not all(
-        is_found(name, None, None) for name in (isa.tools.c, isa.tools.objcopy, isa.tools.emulator)
+        is_installed(name, None, None) for name in (isa.tools.c, isa.tools.objcopy, isa.tools.emulator)
     )
