@@ -43,6 +43,11 @@ def _leaves() -> dict[str, click.Command]:
 LEAVES = _leaves()
 
 
+def is_long(command: str) -> bool:
+    """Return True for a command whose ``--help`` leaves options out."""
+    return any("--help-all" in param.opts for param in LEAVES[command].params)
+
+
 README = Path(__file__).resolve().parents[2] / "README.md"
 
 
@@ -115,7 +120,7 @@ def test_without_a_command_the_help_is_shown_and_nothing_done(call: Caller) -> N
 
 @pytest.mark.parametrize("command", LEAVES)
 def test_help_of_a_command(command: str, call: Caller) -> None:
-    shown = call(*command.split(), "--help")
+    shown = call(*command.split(), "--help-all" if is_long(command) else "--help")
     assert (shown.code, shown.err) == (0, "")
     text = " ".join(shown.out.split())
     examples = re.findall(
@@ -133,9 +138,52 @@ def test_help_of_a_command(command: str, call: Caller) -> None:
         assert {word for word in example.split() if word.startswith("-")} <= known
 
 
+def listed(text: str) -> set[str]:
+    """Long spellings of the options that a help has rows for."""
+    rows = re.findall(r"^  (?:-\w, )?(--[a-z][a-z-]*)", text, re.MULTILINE)
+    return set(rows) - {"--help", "--help-all"}
+
+
+@pytest.mark.parametrize("command", [one for one in LEAVES if is_long(one)])
+def test_help_of_a_long_command_lists_what_most_people_need(command: str, call: Caller) -> None:
+    short = call(*command.split(), "--help").out
+    whole = call(*command.split(), "--help-all").out
+    few, every = listed(short), listed(whole)
+    assert {"--json"} <= few < every
+    assert len(few) <= 14
+    options = [param for param in LEAVES[command].params if isinstance(param, click.Option)]
+    spelled = {param: next(one for one in param.opts if one.startswith("--")) for param in options}
+    assert every == set(spelled.values()) - {"--help-all"}
+    must = {spelled[param] for param in options if param.required}
+    assert must <= few
+    assert f"{len(every - few)} more options: mlf-sdk {command} --help-all" in " ".join(short.split())
+    assert "more options:" not in whole
+
+
+def test_the_commands_that_people_call_long_have_a_short_help() -> None:
+    assert {"run", "report", "generate", "test", "proof", "check"} <= {one for one in LEAVES if is_long(one)}
+    assert not {"build", "flash", "boards", "monitor"} & {one for one in LEAVES if is_long(one)}
+
+
+def test_help_of_run_lists_ten_options(call: Caller) -> None:
+    assert listed(call("run", "--help").out) == {
+        "--board",
+        "--board-file",
+        "--platform",
+        "--chip",
+        "--for",
+        "--inputs",
+        "--expect",
+        "--port",
+        "--output",
+        "--json",
+    }
+    assert len(call("run", "--help").out.splitlines()) < 60
+
+
 @pytest.mark.parametrize("command", LEAVES)
 def test_every_command_takes_json_and_debug(command: str, call: Caller) -> None:
-    text = call(*command.split(), "--help").out
+    text = call(*command.split(), "--help-all" if is_long(command) else "--help").out
     assert re.search(r"^  --json ", text, re.MULTILINE)
     assert re.search(r"^  --debug ", text, re.MULTILINE)
 

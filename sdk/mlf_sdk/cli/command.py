@@ -22,7 +22,7 @@ from click.shell_completion import CompletionItem
 from mlf_sdk.cli import STOPPED
 from mlf_sdk.errors import MlfError
 from mlf_sdk.pipeline.config import Config, read_config
-from mlf_sdk.pipeline.declare import GROUPS, Option, Options, Stage, flag_of, option_of
+from mlf_sdk.pipeline.declare import Option, Options, Stage, flag_of, option_of
 from mlf_sdk.pipeline.request import Request
 
 if TYPE_CHECKING:
@@ -95,6 +95,9 @@ GENERATE_STAGES = frozenset({Stage.LOAD, Stage.PLAN, Stage.RENDER})
 BUILD_STAGES = GENERATE_STAGES | {Stage.BUILD}
 RUN_STAGES = BUILD_STAGES | {Stage.OPEN, Stage.EXECUTE, Stage.JUDGE}
 
+_SHOWS_ALL = "mlf_sdk.help_all"  # key of a context that shows the help with all options
+_LONG = 20  # options above which --help lists the frequent ones alone
+
 
 def _flags(one: dataclasses.Field[Any]) -> tuple[str, ...]:
     declared = option_of(one)
@@ -109,12 +112,14 @@ def make_click_command(name: str, command: Command) -> click.Command:
         metavar = f"[{command.source}]" if command.count == "optional" else command.source
         params.append(_argument("source", metavar, command.source_help, command.count))
     for one in dataclasses.fields(command.own):
-        params.append(_parameter(one, hints_of_own[one.name], one.default))
+        params.append(_parameter(one, hints_of_own[one.name], one.default, is_own=True))
     for one in command.fields():
         default = command.defaults.get(one.name, one.default)
         required = one.name in command.required
         params.append(_parameter(one, hints_of_request[one.name], default, required=required))
     params += _common()
+    if sum(isinstance(param, click.Option) for param in params) > _LONG:
+        params.append(_help_all())
 
     def callback(**given: Any) -> int:  # noqa: ANN401
         try:
@@ -173,20 +178,12 @@ class GroupedCommand(click.Command):
         """Leave arguments to `format_options`: older versions of click do not call this."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write arguments, then options by group."""
-        arguments = [p for p in self.params if isinstance(p, HelpedArgument)]
-        if arguments:
-            with formatter.section("Arguments"):
-                formatter.write_dl([(p.make_metavar(ctx) or "", p.help_text(ctx)) for p in arguments])
-        rows: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None and not isinstance(param, HelpedArgument):
-                rows.setdefault(getattr(param, "group", "Output"), []).append(record)
-        for group, records in rows.items():
-            if records:
-                with formatter.section(f"{group} options" if " " not in group else group):
-                    formatter.write_dl(records)
+        """Write arguments, then options by group; of a command with many the frequent ones."""
+        from mlf_sdk.cli.helptext import write_options
+
+        params = self.get_params(ctx)
+        shows_all = bool(ctx.meta.get(_SHOWS_ALL)) or not any(p.name == "help_all" for p in params)
+        write_options(params, ctx, formatter, shows_all=shows_all)
 
 
 class HelpedArgument(click.Argument):
@@ -202,11 +199,11 @@ class HelpedArgument(click.Argument):
 
 
 class GroupedOption(click.Option):
-    """An option that belongs to a group of the help."""
+    """An option that belongs to a group of the help; ``is_own``: of this command alone."""
 
-    def __init__(self, *args: Any, group: str, **kwargs: Any) -> None:  # noqa: ANN401
+    def __init__(self, *args: Any, group: str, is_own: bool = False, **kwargs: Any) -> None:  # noqa: ANN401
         super().__init__(*args, **kwargs)
-        self.group = group
+        self.group, self.is_own = group, is_own
 
 
 def _argument(name: str, metavar: str, help_text: str, count: str) -> HelpedArgument:
@@ -227,6 +224,7 @@ def _parameter(
     default: Any,  # noqa: ANN401
     *,
     required: bool = False,
+    is_own: bool = False,
 ) -> click.Parameter:
     """The click parameter of a field."""
     declared = option_of(one)
@@ -245,6 +243,7 @@ def _parameter(
     keywords: dict[str, Any] = {
         "help": declared.help,
         "group": declared.group,
+        "is_own": is_own,
         "required": required or declared.required,
         "show_default": default not in (None, "", (), False, True) and not declared.required,
     }
@@ -314,24 +313,24 @@ def _completer(declared: Option) -> Callable[..., list[CompletionItem]] | None:
 def _common() -> list[click.Parameter]:
     """Options of every command."""
     return [
-        GroupedOption(
-            ["verbose", "--verbose", "-v"],
-            is_flag=True,
-            group="Output",
-            help="Show the output of builds and other programs.",
-        ),
-        GroupedOption(
-            ["json", "--json"],
-            is_flag=True,
-            is_eager=True,
-            group="Output",
-            help="Print the result as JSON, and nothing else, on standard output.",
-        ),
-        GroupedOption(
-            ["debug", "--debug"],
-            is_flag=True,
-            is_eager=True,
-            group="Output",
-            help="Show the traceback of an error.",
-        ),
+        _flag("--verbose", "Show the output of builds and other programs.", "-v"),
+        _flag("--json", "Print the result as JSON, and nothing else, on standard output.", is_eager=True),
+        _flag("--debug", "Show the traceback of an error.", is_eager=True),
     ]
+
+
+def _flag(spelling: str, text: str, *more: str, **keywords: Any) -> GroupedOption:  # noqa: ANN401
+    return GroupedOption([spelling, *more], is_flag=True, group="Output", help=text, **keywords)
+
+
+def _help_all() -> GroupedOption:
+    """``--help-all`` of a command with many options."""
+    text = "Show all options of this command and exit."
+    return _flag("--help-all", text, is_own=True, is_eager=True, expose_value=False, callback=_show_all)
+
+
+def _show_all(context: click.Context, _param: click.Parameter, value: Any) -> None:  # noqa: ANN401
+    if value and not context.resilient_parsing:
+        context.meta[_SHOWS_ALL] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()

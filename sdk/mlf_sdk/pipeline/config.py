@@ -116,7 +116,7 @@ def typed_value(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
             return float(value)
         if part in (bool, int, str) and type(value) is part:
             return value
-    raise InputError(f"invalid value {value!r}", where=where, hint="See: mlf-sdk run --help")
+    raise InputError(f"invalid value {value!r}", where=where, hint="See: mlf-sdk run --help-all")
 
 
 def below(folder: Path, value: Any) -> Any:  # noqa: ANN401
