@@ -130,9 +130,9 @@ def test_stack_without_a_bound_fails_its_budget() -> None:
     ("text", "said"),
     [
         ("flsh = 1", "flsh"),
-        ("flash = 1.5", "$.flash"),
+        ("flash = 1.5", "flash: Expected `int | str | null`, got `float`; it is 1.5"),
         ("flash = '12X'", "'12X' is no size"),
-        ("[sections]\n'.text' = true", "$.sections"),
+        ("[sections]\n'.text' = true", "sections.'.text': Expected"),
         ("[models.digits]\narena = '1Q'", "$.models.digits.arena"),
         ("[models.digits]\nheap = 1", "heap"),
         ("flash = ", "Invalid value"),

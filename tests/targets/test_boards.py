@@ -164,20 +164,24 @@ class TestFind:
 BROKEN = {
     # what is replaced, by what, what the error must say
     "syntax": ('name = "mine"', "name = ", "Invalid value|Expected|invalid"),
-    "unknown key": ("dsp = true", "dsp = true\nspeed = 3", "unknown field `speed`"),
-    "unknown key below": ("[counter]", "[counter]\nwidth = 24", r"unknown field `width` - at `\$.counter`"),
-    "missing key": ('title = "My board"', "", "missing required field `title`"),
-    "wrong type": ("0x0004_0000", '"big"', r"Expected `int`, got `str` - at `\$.memories\[1\].size_bytes`"),
-    "negative": ("origin = 0x2000_0000", "origin = -8", r"at `\$.memories\[1\].origin`"),
-    "too large": ("origin = 0x2000_0000", "origin = 0x1_0000_0000", r"at `\$.memories\[1\].origin`"),
-    "no size": ("0x0004_0000", "0", r"at `\$.memories\[1\].size_bytes`"),
-    "name": ('"mine"', '"../mine"', r"at `\$.name`"),
-    "name with a line end": ('"mine"', '"mine\\n"', r"at `\$.name`"),
-    "quote in the title": ('"My board"', "'My \"board'", r"at `\$.title`"),
-    "memory name": ('name = "ram"', 'name = "r m"', r"at `\$.memories\[1\].name`"),
-    "driver": ('"cmsdk"', '"laser"', r"at `\$.uart.driver`"),
-    "float_abi": ('"hard"', '"softish"', r"at `\$.float_abi`"),
-    "odd stack": ("4096", "4100", r"at `\$.stack_bytes`"),
+    "unknown key": ("dsp = true", "dsp = true\nspeed = 3", r"speed: unknown key; Known: name, title"),
+    "unknown key below": ("[counter]", "[counter]\nwidth = 24", r"counter\.width: unknown key"),
+    "missing key": ('title = "My board"', "", "title: it is missing"),
+    "wrong type": (
+        "0x0004_0000",
+        '"big"',
+        r"memories\[1\].size_bytes: Expected `int`, got `str`; it is 'big'",
+    ),
+    "negative": ("origin = 0x2000_0000", "origin = -8", r"memories\[1\].origin: "),
+    "too large": ("origin = 0x2000_0000", "origin = 0x1_0000_0000", r"memories\[1\].origin: "),
+    "no size": ("0x0004_0000", "0", r"memories\[1\].size_bytes: "),
+    "name": ('"mine"', '"../mine"', "name: "),
+    "name with a line end": ('"mine"', '"mine\\n"', "name: "),
+    "quote in the title": ('"My board"', "'My \"board'", "title: "),
+    "memory name": ('name = "ram"', 'name = "r m"', r"memories\[1\].name: "),
+    "driver": ('"cmsdk"', '"laser"', r"uart.driver: "),
+    "float_abi": ('"hard"', '"softish"', "float_abi: "),
+    "odd stack": ("4096", "4100", "stack_bytes: "),
     "huge": ('title = "My board"', "title = '" + "x" * 70_000 + "'", "longer than 65,536 bytes"),
     "past the end": ("0x2000_0000", "0xFFFF_0000", r"memories\[1\]: it ends beyond the address space"),
     "uneven": ("0x2000_0000", "0x2000_0001", r"memories\[1\]: origin and size must be multiples of 8"),
@@ -212,7 +216,7 @@ BROKEN = {
     "max baud": ('"cmsdk"', '"cmsdk"\nmax_baud = 5_000_000', "uart.max_baud: it is above 4,000,000"),
     "less": ('"cmsdk"', '"cmsdk"\nmax_baud = 9600', "uart.max_baud: it is below baud"),
     "window": ("[counter]", "[rpc]\nwindow_bytes = 100\n[counter]", "rpc.window_bytes: it needs uart.irq"),
-    "no interrupts": ("[counter]", "[interrupts]\ncount = 0\n[counter]", r"at `\$.interrupts.count`"),
+    "no interrupts": ("[counter]", "[interrupts]\ncount = 0\n[counter]", r"interrupts.count: "),
     "handler name": (
         "[counter]",
         '[interrupts]\ncount = 9\n[interrupts.handlers]\n"TIMER0" = 8\n[counter]',
@@ -257,7 +261,7 @@ BROKEN_ON_QEMU = {
     ),
     "uart": ("0x4000_4000", "0x4000_8000", "uart: QEMU's mps2-an386 has no cmsdk UART at 0x40008000"),
     "serial": ("[qemu]", "[qemu]\nserial_index = 1", "as its serial port 1"),
-    "key": ("[qemu]", "[qemu]\ndisplay = 1", r"unknown field `display` - at `\$.qemu`"),
+    "key": ("[qemu]", "[qemu]\ndisplay = 1", r"qemu\.display: unknown key"),
     "fpu": ("mps2-an386", "mps2-an521", "fpu: the CPU of QEMU's mps2-an521 has none"),
     "dsp": ("mps2-an386", "mps2-an385", "dsp: the CPU of QEMU's mps2-an385 has no DSP"),
 }
@@ -289,6 +293,42 @@ class TestBroken:
         assert "cpu: " in caught.value.what
         assert "clock_hz: " in caught.value.what
         assert "counter.hz: " in caught.value.what
+
+    def test_faults_of_types_keys_and_ranges_are_told_at_once(self, tmp_path):
+        text = ROW
+        for old, new in (
+            ('title = "My board"', ""),
+            ("clock_hz = 64_000_000", 'clock_hz = "fast"'),
+            ("origin = 0x0800_0000", "origin = -8"),
+            ('kind = "ram"', 'kind = "rom"'),
+            ('driver = "cmsdk"', 'driver = "cmsdk"\nbuad = 9600\ntx_pin = 256'),
+            ("[counter]", "[interrupts]\ncount = 4\n[interrupts.handlers]\nTIMER = 1\n[counter]"),
+        ):
+            assert old in text
+            text = text.replace(old, new)
+        with pytest.raises(InputError) as caught:
+            load_board(write(tmp_path, text))
+        told = caught.value.what.splitlines()[1:]
+        assert [line.strip().partition(": ")[0] for line in told] == [
+            "clock_hz",
+            "memories[0].origin",
+            "memories[1].kind",
+            "uart.buad",
+            "uart.tx_pin",
+            "interrupts.handlers.TIMER",
+            "title",
+        ]
+        assert "memories[1].kind: 'rom' is none of: flash, ram" in caught.value.what
+        assert "uart.buad: unknown key; Did you mean baud?" in caught.value.what
+
+    def test_an_unknown_key_hides_no_fault_of_the_board(self, tmp_path):
+        text = ROW.replace("dsp = true", "dsp = false\nspeed = 3").replace(
+            '"cmsdk"', '"cmsdk"\nbaud = 5_000_000'
+        )
+        with pytest.raises(InputError) as caught:
+            load_board(write(tmp_path, text))
+        told = [line.strip().partition(": ")[0] for line in caught.value.what.splitlines()[1:]]
+        assert told == ["speed", "dsp", "uart.baud"]
 
     def test_a_file_that_is_not_there(self, tmp_path):
         with pytest.raises(InputError, match="can't be read: No such file"):

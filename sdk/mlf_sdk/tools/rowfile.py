@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -20,7 +21,21 @@ def read_row(path: Path, kind: type[T]) -> T:
     """A TOML file as ``kind``.
 
     Raises:
-        InputError: it can't be read, is no TOML, or holds something else; with the field's path.
+        InputError: it can't be read, is no TOML, or holds something else; all that is wrong, by field.
+    """
+    row, faults = read_checked(path, kind)
+    if faults or row is None:
+        raise InputError(faults_text(faults), where=str(path))
+    return row
+
+
+def read_checked(path: Path, kind: type[T]) -> tuple[T | None, list[str]]:
+    """A TOML file as ``kind``, with all that is wrong with it: lines ``<field>: <fault>``.
+
+    Keys that are not known are left out of the row; with other faults there is no row.
+
+    Raises:
+        InputError: it can't be read, or is no TOML.
     """
     try:
         with path.open("rb") as stream:
@@ -30,9 +45,29 @@ def read_row(path: Path, kind: type[T]) -> T:
     if len(data) > _MAX_BYTES:
         raise InputError(f"it is longer than {_MAX_BYTES:,} bytes", where=str(path))
     try:
-        return cast("T", _decode(data, cast("Any", kind)))
+        return cast("T", _decode(data, cast("Any", kind))), []
+    except msgspec.ValidationError as error:
+        row, faults = _faults(msgspec.toml.decode(data), cast("Any", kind))
+        return cast("T | None", row), faults or [str(error)]
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(f"{error}", where=str(path)) from error
+
+
+def faults_text(faults: Sequence[str]) -> str:
+    """One fault on a line by itself, several below each other."""
+    if len(faults) == 1:
+        return faults[0]
+    return "\n  ".join((f"there are {len(faults)} faults:", *faults))
+
+
+def _faults(values: Any, kind: type[Any]) -> tuple[Any, list[str]]:  # noqa: ANN401 (TOML values, a row)
+    from mlf_sdk.tools.rowfaults import type_faults, without_unknown_keys
+
+    faults = list(type_faults(values, kind))
+    row = None
+    if faults and all(fault.unknown_key for fault in faults):
+        row = msgspec.convert(without_unknown_keys(values, kind), kind)
+    return row, [str(fault) for fault in faults]
 
 
 @lru_cache(maxsize=64)

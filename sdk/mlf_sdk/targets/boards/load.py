@@ -20,7 +20,7 @@ from mlf_sdk.targets.boards.check import row_faults
 from mlf_sdk.targets.boards.isa import cross_isa, isa_of
 from mlf_sdk.targets.boards.row import Board, Machine
 from mlf_sdk.tools.checks import name_hint
-from mlf_sdk.tools.rowfile import read_row
+from mlf_sdk.tools.rowfile import read_checked, read_row
 
 OWN_BOARD = "board/board.toml"  # of a project: a copy of the user's board row
 _MAX_SOURCE_BYTES = 1 << 20
@@ -106,9 +106,10 @@ def load_board(path: Path) -> Board:
     Raises:
         InputError: it can't be read, or is not as it must be.
     """
-    row = read_row(path, Board)
-    faults = row_faults(row, machine_of(row))
-    if faults:
+    row, faults = read_checked(path, Board)
+    if row is not None:
+        faults = [*faults, *row_faults(row, machine_of(row))]
+    if faults or row is None:
         raise InputError(
             "the board row is not as it must be:\n  " + "\n  ".join(faults),
             where=str(path),
