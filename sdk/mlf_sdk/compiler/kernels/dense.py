@@ -22,6 +22,7 @@ from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
 
 _ROWS: Final = 4
+_FEW: Final = 2  # outputs that do not pay for what other kernels do with the input first
 
 
 def dense(layer: Contraction) -> Kernel | None:
@@ -56,6 +57,12 @@ def dense(layer: Contraction) -> Kernel | None:
         again, more[again] = spill.widen("", 1, 0, inputs, quads - spill.quads, fine=rescale.is_fine)
         body += f"    {again}(x0, b0, 0);\n"
     return kernel_of(layer, "dense", f"{body}    {name}(b0, p0, y0);\n", {**texts, **more}, stream, 8 * quads)
+
+
+def of_few_outputs(layer: Contraction) -> Kernel | None:
+    """`dense` of one or two outputs whose input needs no buffer; else None."""
+    kernel = dense(layer) if layer.channels <= _FEW else None
+    return kernel if kernel is not None and not kernel.workspace_bytes else None
 
 
 def kernel_of(

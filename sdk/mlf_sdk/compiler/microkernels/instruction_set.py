@@ -167,8 +167,8 @@ def _tables(path: Path) -> dict[str, Any]:
     tables = read_row(path, dict[str, Any])
     if "extends" not in tables:
         return tables
-    base = _tables(path.with_name(f"{tables['extends']}.toml"))
-    base.pop("kernels", None)
+    rows = _tables(path.with_name(f"{tables['extends']}.toml"))
+    base = {name: table for name, table in rows.items() if name != "kernels"}
     return base | {n: base[n] | t if isinstance(t, dict) and n in base else t for n, t in tables.items()}
 
 
