@@ -139,23 +139,41 @@ def table(random: np.random.Generator, rows: int) -> np.ndarray:
     return np.stack([random.integers(low, high, (rows, 4)) for low, high in limits], axis=1).reshape(1, -1)
 
 
-@pytest.mark.parametrize(("pixels", "depth", "channels"), [(1, 5, 3), (2, 37, 10), (2, 32, 4)])
+@pytest.mark.parametrize(
+    ("pixels", "depth", "channels", "tile"),
+    [
+        (1, 5, 3, (4, 1, 1)),
+        (1, 40, 14, (8, 3, 1)),
+        (1, 300, 16, (8, 10, 2)),
+        (2, 37, 10, (4, 3, 1)),
+        (2, 32, 4, (4, 2, 1)),
+        (2, 260, 5, (4, 9, 2)),
+    ],
+)
 @pytest.mark.parametrize(("form", "clamp"), [(Form.SINGLE, (-128, 127)), (Form.DOUBLE, (-90, 100))])
 def test_c_of_a_tile_of_vectors_computes_what_was_recorded(
-    pixels: int, depth: int, channels: int, form: Form, clamp: tuple[int, int], tmp_path: Path
+    pixels: int,
+    depth: int,
+    channels: int,
+    tile: tuple[int, int, int],
+    form: Form,
+    clamp: tuple[int, int],
+    tmp_path: Path,
 ) -> None:
-    random, groups = np.random.default_rng(depth), -(-channels // 4)
-    b = mve.record(pixels, Epilogue(form, 0, clamp, 3))
-    x = random.integers(-128, 128, (1, pixels * depth))
-    w = random.integers(-128, 128, (1, 4 * groups * depth))
-    p, y, got = table(random, groups), np.zeros((1, pixels * 16), np.int64), np.zeros(pixels * 16, np.int8)
-    sizes = {"depth": depth, "n": channels, "distance": 16}
-    interpret(b, MVE.meanings, {"x": x, "w": w, "p": p, "y": y}, **sizes)
-    x8, w8 = x.astype(np.int8), w.astype(np.int8)
-    run_c(b, MVE.meanings, tmp_path, x8, depth, w8, p.astype(np.int32), got, channels, 16)
+    random, vectors = np.random.default_rng(depth), mve.Vectors.of(pixels, depth, channels)
+    assert (vectors.channels, vectors.rounds, vectors.loops) == tile
+    groups, loads = -(-channels // vectors.channels), vectors.channels // 4
+    b = mve.record(vectors, Epilogue(form, 0, clamp, 3))
+    x8 = random.integers(-128, 128, (1, pixels * vectors.bytes)).astype(np.int8)
+    w = random.integers(-128, 128, (1, groups * vectors.channels * vectors.bytes))
+    p = table(random, groups * loads).reshape(groups, loads, 4, 4).transpose(0, 2, 1, 3).reshape(1, -1)
+    y, got = np.zeros((1, pixels * 16), np.int64), np.zeros(pixels * 16, np.int8)
+    x32, sizes = x8.view("<i4"), {"n": channels, "distance": 16}
+    interpret(b, MVE.meanings, {"x": x32.astype(np.int64), "w": w, "p": p, "y": y}, **sizes)
+    run_c(b, MVE.meanings, tmp_path, x32, w.astype(np.int8), p.astype(np.int32), got, channels, 16)
     np.testing.assert_array_equal(got, y[0])
     stored = y.reshape(pixels, 16)
-    assert len({*stored[:, :channels].ravel()}) > 2 and not stored[:, channels:].any()
+    assert len({*stored[:, :channels].ravel()}) > 1 and not stored[:, channels:].any()
 
 
 @pytest.mark.parametrize(("size", "form"), [((3, 3), Form.DOUBLE), ((1, 2), Form.SINGLE)])

@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels for cores with the vector extension (MVE, Helium), each with the same computation in plain C.
 
-VMLADAVA multiplies sixteen bytes of a window with those of a channel. Channels go in fours: their weights lie
-in blocks of sixteen bytes, channel after channel, the rest of the window behind them; four biases, multipliers,
-addends and shifts follow one another in a table.
+VMLADAVA multiplies sixteen bytes of a window with those of a channel. A tile has eight sums, in all the registers
+that may hold them: two pixels by four channels, or one by eight. The weights of its channels lie in blocks of
+sixteen bytes, channel after channel, windows filled up with zeros; so do their biases, multipliers, addends and
+shifts in a table. Loads stand between products, two or three ahead of their use: a core overlaps them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.kernels import windows
-from mlf_sdk.compiler.kernels.assembly import UNALIGNED
+from mlf_sdk.compiler.kernels.mve_copies import INCLUDE, copy_function
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,
     EVEN_WORD,
+    NARROW_OUTPUT,
+    NARROW_PLACE,
     OUTPUT_BYTES,
     PREDICATE,
     WORD,
@@ -31,28 +35,51 @@ from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
 
-MVE: Final = f"{UNALIGNED} && defined(__ARM_FEATURE_MVE)"
-INCLUDE: Final = f"#if {MVE}\n#include <arm_mve.h>\n#endif\n"
-COPY_BYTES: Final = f"""static inline void copy_bytes(int8_t *d, const int8_t *s, int32_t n)
-{{
-#if {MVE}
-    do {{
-        mve_pred16_t some = vctp8q((uint32_t)n);
-        vstrbq_p_s8(d, vldrbq_z_s8(s, some), some);
-        d += 16;
-        s += 16;
-        n -= 16;
-    }} while (n > 0);
-#else
-    memcpy(d, s, (size_t)n);
-#endif
-}}
-"""
+_MOST_ROUNDS: Final = 12  # vectors of a window without a loop
+_FAR: Final = 508  # bytes that a load of a vector of words reaches
+_AHEAD: Final = 2  # loads before their use
 
 
-def group(values: Array, count: int) -> Array:
-    """Values by fours, the last group filled up with zeros."""
-    return np.pad(values, [(0, -count % 4)] + [(0, 0)] * (values.ndim - 1)).reshape(-1, 4, *values.shape[1:])
+class Vectors(msgspec.Struct, frozen=True):
+    """Tile of a function: eight sums, or four, in general registers.
+
+    Attributes:
+        pixels, channels: of the tile; several pixels go with four channels.
+        rounds: vectors of a window that are multiplied one after the other.
+        loops: times that they are, with the vectors behind them.
+        left: channels of the last tile, less than a whole one; 0 where all are whole.
+    """
+
+    pixels: int
+    channels: int
+    rounds: int
+    loops: int
+    left: int
+
+    @classmethod
+    def of(cls, pixels: int, depth: int, count: int) -> Vectors:
+        """Tile for windows of ``depth`` bytes and ``count`` channels."""
+        channels = 8 if pixels == 1 and -count % 8 < 4 else 4
+        vectors = -(-depth // 16)
+        some = [vectors] if vectors <= _MOST_ROUNDS else range(_MOST_ROUNDS, _MOST_ROUNDS // 2, -1)
+        rounds = min(some, key=lambda k: -(-vectors // k) * k)
+        return cls(pixels, channels, rounds, -(-vectors // rounds), count % channels)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a window, behind which weights are 0."""
+        return 16 * self.rounds * self.loops
+
+    @property
+    def name(self) -> str:
+        """Part of a function's name."""
+        return f"{self.pixels}x{self.channels}_{self.rounds}x{self.loops}_{self.left}"
+
+
+def group(values: Array, channels: int) -> Array:
+    """Values of the channels of each tile, the last one filled up with zeros."""
+    shape = (-1, channels, *values.shape[1:])
+    return np.pad(values, [(0, -len(values) % channels)] + [(0, 0)] * (values.ndim - 1)).reshape(shape)
 
 
 def table_words(bias: Array, rescale: Rescale) -> Array:
@@ -62,114 +89,168 @@ def table_words(bias: Array, rescale: Rescale) -> Array:
     return words
 
 
-def table_of(bias: Array, rescale: Rescale) -> Array:
-    """Four biases, multipliers, addends and negative shifts after one another."""
-    words = table_words(bias, rescale)
-    return np.ascontiguousarray(group(words, len(words)).transpose(0, 2, 1).reshape(-1))
-
-
 def tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
     """Tile of one or two pixels."""
     count, depth = rows.shape
-    grouped = group(rows, count)
-    whole = depth // 16 * 16
-    blocks = grouped[:, :, :whole].reshape(len(grouped), 4, depth // 16, 16).transpose(0, 2, 1, 3)
-    parts = [blocks.reshape(len(grouped), -1), grouped[:, :, whole:].reshape(len(grouped), -1)]
-    weights = np.ascontiguousarray(np.concatenate(parts, axis=1).reshape(-1))
+    vectors = Vectors.of(shape.pixels, depth, count)
+    padded = np.pad(rows, ((0, 0), (0, vectors.bytes - depth)))
+    grouped = group(padded.reshape(count, -1, 16), vectors.channels)
+    weights = np.ascontiguousarray(grouped.transpose(0, 2, 1, 3).reshape(-1))
+    table = group(table_words(bias, rescale), vectors.channels).transpose(0, 2, 1)
     low, high = rescale.clamp
-    name = f"vectors_{shape.pixels}_{rescale.form.value}_{low & 255}_{high & 255}"
+    name = f"vectors_{vectors.name}_{rescale.form.value}_{low & 255}_{high & 255}"
+    copy = f"copy_{shape.used}_bytes"
     widen = f"windows_{shape.pixels}x{shape.rows}x{shape.used}_{shape.distance}"
     return Tile(
         widen=widen,
-        call=f"{name}((const int8_t *)b0, {depth}, p0, p1, {{}}, {count}, {shape.channels})",
+        call=f"{name}(b0, p0, p1, {{}}, {count}, {shape.channels})",
         helpers={
             "mve": INCLUDE,
-            "copy_bytes": COPY_BYTES,
-            widen: _copy_windows(widen, shape),
-            **recorded(name, "mve", record, shape.pixels, Epilogue.of(rescale)),
+            copy: copy_function(copy, shape.used),
+            widen: _copy_windows(widen, copy, shape, vectors.bytes),
+            **recorded(name, "mve", record, vectors, Epilogue.of(rescale)),
         },
-        constants=(weights, table_of(bias, rescale)),
-        buffer_bytes=shape.pixels * depth,
-        channels=4,
+        constants=(weights, np.ascontiguousarray(table.reshape(-1))),
+        buffer_bytes=shape.pixels * vectors.bytes,
+        channels=vectors.channels,
     )
 
 
-def _copy_windows(name: str, shape: Shape) -> str:
+def _copy_windows(name: str, copy: str, shape: Shape, bytes_: int) -> str:
     return f"""static void {name}(const int8_t *x, int32_t *b, int32_t row_bytes)
 {{
-    int8_t *d = (int8_t *)b;
-    for (int32_t i = 0; i < {shape.pixels}; ++i, x += {shape.distance})
-    for (int32_t r = 0; r < {shape.rows}; ++r, d += {shape.used}) {{
-        copy_bytes(d, x + r * row_bytes, {shape.used});
+    for (int32_t i = 0; i < {shape.pixels}; ++i) {{
+        for (int32_t r = 0; r < {shape.rows}; ++r) {{
+            {copy}((int8_t *)b + i * {bytes_} + r * {shape.used}, x + i * {shape.distance} + r * row_bytes);
+        }}
     }}
 }}
 """
 
 
-def record(pixels: int, epilogue: Epilogue) -> Builder:
-    """Record pixels by four channels at a time: windows, bytes of a window, weights, table, output, channels.
-
-    The last parameter is the distance between pixels of the output.
-    """
-    b = Builder(x=BYTES, depth=WORD, w=BYTES, p=WORDS, y=OUTPUT_BYTES, n=WORD, distance=WORD)
-    x, depth, w, p, y, n, distance = b.parameters
-    windows = [x, *(b.place(x, depth) for _ in range(pixels - 1))]
-    rounds, rest = b.do("rounds_of_16", depth), b.do("rest_of_16", depth)
-    w = b.do("copy", w, kind=BYTES)  # sums may need its register
-    with b.counted(n, 4):
-        sums = [[b.do("immediate", i=0, kind=EVEN_WORD) for _ in range(4)] for _ in windows]
-        walkers = [b.do("copy", window, kind=BYTES) for window in windows]
-        left = b.do("copy", rounds)
-
-        def products(load: Callable[[Register], Register]) -> None:
-            values = [load(walker) for walker in walkers]
-            for channel in range(4):
-                weights = load(w)
-                for value, row in zip(values, sums, strict=True):
-                    b.do("dot_8", weights, value, row[channel], into=row[channel])
-
-        def load_rest(pointer: Register) -> Register:
-            vector = b.vector("load_some_8", pointer, some)
-            if pointer is w:
-                b.do("add", w, rest, into=w)
-            return vector
-
-        with b.unless_zero(left), b.counted(left):
-            products(lambda pointer: b.vector("load_next_8", pointer, i=16, moves=True))
-        with b.unless_zero(rest):
-            some = b.do("predicate_8", rest, kind=PREDICATE)
-            products(load_rest)
-        b.note("requantise four channels")
-        values = [b.vector("set_lanes_0_2", row[0], row[2]) for row in sums]
-        for value, row in zip(values, sums, strict=True):
+def record(vectors: Vectors, epilogue: Epilogue) -> Builder:
+    """Record some pixels by all channels: windows, weights, table, output, channels, distance of output pixels."""
+    b = Builder(x=WORDS, w=BYTES, p=WORDS, y=OUTPUT_BYTES, n=WORD, distance=WORD)
+    x, w, p, y, n, distance = b.parameters
+    y = b.do("copy", y, kind=NARROW_OUTPUT)
+    x, w, p = (b.do("copy", r, kind=r.kind) for r in (x, w, p))  # sums may need their registers
+    with b.counted(n, vectors.channels):
+        rows = _record_sums(b, vectors, x, w)
+        b.note(f"requantise {vectors.channels} channels")
+        values = [b.vector("set_lanes_0_2", row[0], row[2]) for row in rows]
+        for value, row in zip(values, rows, strict=True):
             b.vector("set_lanes_1_3", row[1], row[3], value, into=value)
-        rows = (b.vector("load_next_32", p, i=16, moves=True) for _ in range(4))
-        bias = next(rows)
-        for value in values:
+        loads = vectors.channels // 4
+        table = ([b.vector("load_next_32", p, i=16, moves=True) for _ in range(loads)] for _ in range(4))
+        for value, bias in _each(values, next(table)):
             b.vector("add_32", value, bias, into=value)
-        requantise(b, values, epilogue, rows)
+        requantise(b, values, epilogue, table)
         for value in values:
             b.vector("narrow_even_32", value, into=value)
+        for value in values:
             b.vector("narrow_even_16", value, into=value)
         limit(b, values, epilogue)
-        some = b.do("predicate_32", n, kind=PREDICATE)
-        for pixel, value in enumerate(values):
-            b.store("store_some_8_of_32", value, b.place(y, distance) if pixel else y, some)
-        b.advance(y, 4)
+        some = n
+        if vectors.left:
+            lanes = b.do("subtract_constant", n, i=4) if loads > 1 else n
+            some = b.do("predicate_32", lanes, kind=PREDICATE)
+        for k, value in enumerate(values):
+            place = b.place(y, distance, NARROW_PLACE) if k and vectors.pixels > 1 else y
+            offset = 4 * k if vectors.pixels == 1 else 0
+            if vectors.left and (loads == 1 or k):
+                b.store(
+                    "store_some_8_of_32",
+                    value,
+                    b.place(place, offset, NARROW_PLACE) if offset else place,
+                    some,
+                )
+            else:
+                b.store("store_8_of_32", value, place, i=offset)
+        b.advance(y, vectors.channels)
     return b
 
 
-def requantise(b: Builder, sums: Sequence[Register], epilogue: Epilogue, rows: Iterator[Register]) -> None:
-    """Record the requantisation of vectors of sums; ``rows`` load multipliers, addends and shifts."""
-    multiplier = next(rows)
-    for value in sums:
+def _record_sums(b: Builder, vectors: Vectors, x: Register, w: Register) -> list[list[Register]]:
+    """Record the products of a tile; four sums for each vector of results."""
+    pixels, channels = vectors.pixels, vectors.channels
+    windows = [x]
+    if pixels > 1 and (vectors.loops > 1 or 2 * vectors.bytes > _FAR):
+        windows = [b.do("copy", x, kind=WORDS), b.place(x, vectors.bytes)]
+    elif vectors.loops > 1:
+        windows = [b.do("copy", x, kind=WORDS)]
+    start = vectors.loops > 1
+    sums = [
+        [
+            b.do("immediate", i=0, kind=EVEN_WORD) if start else b.register("sum", EVEN_WORD)
+            for _ in range(channels)
+        ]
+        for _ in range(pixels)
+    ]
+
+    def load(number: int, item: int) -> Register:
+        if item >= pixels:
+            return b.vector("load_next_8", w, i=16, moves=True)
+        if start:
+            return b.vector("load_next_32", windows[item], i=16, moves=True)
+        offset = 16 * number + (vectors.bytes * item if len(windows) == 1 else 0)
+        return b.vector("load_32", windows[item] if len(windows) > 1 else x, i=offset)
+
+    def products() -> None:
+        order = [0, pixels, *range(1, pixels), *range(pixels + 1, pixels + channels)]
+        loads = iter([(number, item) for number in range(vectors.rounds) for item in order])
+        held: dict[tuple[int, int], Register] = {}
+        waiting = 0
+
+        def take() -> None:
+            nonlocal waiting
+            if (key := next(loads, None)) is not None:
+                held[key] = load(*key)
+                waiting += 1
+
+        for number in range(vectors.rounds):
+            used: set[tuple[int, int]] = set()
+            for channel in range(channels):
+                for pixel in range(pixels):
+                    keys = (number, pixel), (number, pixels + channel)
+                    while not held.keys() >= {*keys}:
+                        take()
+                    waiting -= len({*keys} - used)
+                    used |= {*keys}
+                    total = sums[pixel][channel]
+                    name, more = ("dot_8", (total,)) if start or number else ("dot_first_8", ())
+                    b.do(name, held[keys[1]], held[keys[0]], *more, into=total)
+                    if waiting < _AHEAD:
+                        take()
+
+    if start:
+        left = b.do("immediate", i=vectors.loops)
+        with b.counted(left):
+            products()
+    else:
+        products()
+    return sums if pixels > 1 else [sums[0][k : k + 4] for k in range(0, channels, 4)]
+
+
+def _each(values: Sequence[Register], words: Sequence[Register]) -> Iterator[tuple[Register, Register]]:
+    """Vectors of sums with their words, or with those that all share."""
+    return zip(values, words if len(words) > 1 else [words[0]] * len(values), strict=True)
+
+
+def requantise(
+    b: Builder, sums: Sequence[Register], epilogue: Epilogue, rows: Iterator[Sequence[Register]]
+) -> None:
+    """Record the requantisation of vectors of sums; ``rows`` load multipliers, addends and shifts.
+
+    Args:
+        rows: for each vector of sums, or one for all.
+    """
+    for value, multiplier in _each(sums, next(rows)):
         b.vector("multiply_high_32", value, multiplier, into=value)
     if epilogue.form is Form.DOUBLE:
         for value in sums:
             b.vector("add_32", value, b.vector("sign_32", value), into=value)
     for name in ("add_32", "shift_by_negative_32"):
-        words = next(rows)
-        for value in sums:
+        for value, words in _each(sums, next(rows)):
             b.vector(name, value, words, into=value)
 
 

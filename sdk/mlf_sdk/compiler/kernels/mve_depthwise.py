@@ -18,7 +18,8 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.add_int8 import linear_sum
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, tile_text
-from mlf_sdk.compiler.kernels.mve import COPY_BYTES, INCLUDE, limit, requantise, table_words
+from mlf_sdk.compiler.kernels.mve import limit, requantise, table_words
+from mlf_sdk.compiler.kernels.mve_copies import COPY_BYTES, INCLUDE
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
@@ -99,7 +100,7 @@ def record_depthwise(size: tuple[int, int], epilogue: Epilogue) -> Builder:
             _products(b, size, (window, offset, channels), weights, sums)
             b.note("requantise sixteen channels")
             for k, total in enumerate(sums):
-                rows = (b.vector("load_32", table, i=64 * k + 16 * row) for row in (1, 2, 3))
+                rows = ([b.vector("load_32", table, i=64 * k + 16 * row)] for row in (1, 2, 3))
                 requantise(b, [total], epilogue, rows)
             halves = [b.vector("narrow_even_32", sums[k]) for k in (0, 2)]
             for half, total in zip(halves, (sums[1], sums[3]), strict=True):

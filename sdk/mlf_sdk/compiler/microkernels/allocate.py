@@ -137,11 +137,9 @@ def _bound(
 
 
 def _avoided(r: Register, ranges: dict[Register, tuple[int, int]], target: InstructionSet) -> set[int]:
-    """Registers that others may need while ``r`` is live, which may not be in any."""
+    """Registers that others, which may not be in any, will ask for while ``r`` is live."""
     first, last = ranges[r]
-    groups = {
-        q.kind.group for q, (start, end) in ranges.items() if q.kind.group and start < last and first < end
-    }
+    groups = {q.kind.group for q, (start, _) in ranges.items() if q.kind.group and first <= start < last}
     return {n for group in groups for n in target.registers.numbers(group)}
 
 

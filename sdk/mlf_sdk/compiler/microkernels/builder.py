@@ -45,6 +45,8 @@ HIGH_BYTES: Final = Kind("const int8_t *", 1, file="high")
 HIGH_OUTPUT_WORDS: Final = Kind("int32_t *", 4, file="high")
 LANES_LEFT: Final = Kind("uint32_t ", group="loop")  # the same in a loop that counts them down
 EVEN_WORD: Final = Kind("uint32_t ", group="even")
+NARROW_OUTPUT: Final = Kind("int8_t *", 1, group="odd_low")  # where bytes of wider lanes are stored
+NARROW_PLACE: Final = Kind("int8_t *", 1, group="even_low")  # the same, while no EVEN_WORD is live
 
 
 class Register(msgspec.Struct, eq=False, gc=False):
@@ -184,9 +186,9 @@ class Builder:
         """Move a pointer on, or back."""
         self._add("advance", (pointer,), (pointer,), size_bytes)
 
-    def place(self, pointer: Register, offset: Register | int) -> Register:
-        """The pointer to a place ``offset`` bytes further on."""
-        result = self.register("end", pointer.kind)
+    def place(self, pointer: Register, offset: Register | int, kind: Kind | None = None) -> Register:
+        """The pointer to a place ``offset`` bytes further on; ``kind``: another than that of ``pointer``."""
+        result = self.register("end", kind or pointer.kind)
         if isinstance(offset, int):
             self._add("place", (result,), (pointer,), offset)
         else:

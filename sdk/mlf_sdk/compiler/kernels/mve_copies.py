@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies of bytes with the vector extension (MVE, Helium), as C functions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mlf_sdk.compiler.kernels.assembly import UNALIGNED
+
+MVE: Final = f"{UNALIGNED} && defined(__ARM_FEATURE_MVE)"
+INCLUDE: Final = f"#if {MVE}\n#include <arm_mve.h>\n#endif\n"
+COPY_BYTES: Final = f"""static inline void copy_bytes(int8_t *d, const int8_t *s, int32_t n)
+{{
+#if {MVE}
+    do {{
+        mve_pred16_t some = vctp8q((uint32_t)n);
+        vstrbq_p_s8(d, vldrbq_z_s8(s, some), some);
+        d += 16;
+        s += 16;
+        n -= 16;
+    }} while (n > 0);
+#else
+    memcpy(d, s, (size_t)n);
+#endif
+}}
+"""
+
+
+def copy_function(name: str, count: int) -> str:
+    """Function ``(to, from)`` that copies ``count`` bytes; the last vector begins in the one before it."""
+    blocks, rest = divmod(count // 16, 8)
+    lines = []
+    if blocks:
+        lines = [f"for (int32_t i = 0; i < {blocks}; ++i, d += 128, s += 128) {{"]
+        lines += [f"    {_copied(16 * k)}" for k in range(8)] + ["}"]
+    lines += [_copied(16 * k) for k in range(rest)]
+    if count < 16:
+        lines = [f"mve_pred16_t some = vctp8q({count});", "vstrbq_p_s8(d, vldrbq_z_s8(s, some), some);"]
+    elif count % 16:
+        lines.append(_copied(count % 128 - 16))
+    text = "".join(f"    {line}\n" for line in lines)
+    return f"""static inline void {name}(int8_t *d, const int8_t *s)
+{{
+#if {MVE}
+{text}#else
+    memcpy(d, s, {count});
+#endif
+}}
+"""
+
+
+def _copied(offset: int) -> str:
+    place = f" + {offset}" if offset > 0 else f" - {-offset}" if offset else ""
+    return f"vstrbq_s8(d{place}, vldrbq_s8(s{place}));"
