@@ -78,6 +78,30 @@ def test_a_table_that_does_not_fit_becomes_paragraphs(monkeypatch, capsys) -> No
     assert text.splitlines()[-1] == "name y  two 5"
 
 
+OPERATORS = ("7 DEPTHWISE_CONV_2D 3x3", "12 RESIZE_NEAREST_NEIGHBOR", "3 CONV_2D 10x4, stride 2", "9 SOFTMAX")
+
+
+@pytest.mark.parametrize("width", range(40, 121, 4))
+def test_no_line_ends_inside_the_name_of_an_operator(width: int, monkeypatch, capsys) -> None:
+    rows = [
+        (str(at), f"{at:,}", "a long text that may fold anywhere", one, LONG, "1x25x5x64 > 1x25x5x64")
+        for at, one in enumerate(OPERATORS)
+    ]
+    parts = [table((">step", ">cost", "why", "layer", "kernel", "shapes"), rows)]
+    text = printed(parts, width, monkeypatch, capsys)
+    for one in OPERATORS:
+        assert one.split()[1] in text
+    assert "7 DEPTHWISE_CONV_2D" in text
+
+
+def test_what_is_left_of_a_line_goes_to_the_narrowest_column_that_folds(monkeypatch, capsys) -> None:
+    rows = [("word " * 10, "a text of thirty-five characters ...", "1,234")]
+    text = printed([table(("one", "two", ">n"), rows)], 60, monkeypatch, capsys)
+    one, two = text.splitlines()[0].index("two"), text.splitlines()[0].rindex("n")
+    assert 24 <= one <= 30
+    assert 24 <= two - one <= 32
+
+
 def test_next_commands_can_be_pasted(tmp_path: Path, monkeypatch, capsys) -> None:
     archive = write(build(), tmp_path / "tiny.tar")
     folder = tmp_path / "my app; $(touch x)"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
@@ -19,6 +20,7 @@ _LABEL_WIDTH = 10
 _LEAST_TEXT = 12  # width of a column whose text folds
 _GAP = 2
 _WHOLE = ">=~"  # marks of columns that never fold
+_NAME = re.compile(r"(?:\b\d+ )?\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b\S*")  # of an operator, with its layer
 _KIB, _MIB = 1 << 10, 1 << 20
 
 
@@ -98,7 +100,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
     Args:
         columns: headings; ``>`` before one: figures, to the right, never folded; ``=``: text that is
             never folded; ``~``: a picture, left out where it does not fit; else the text folds where the
-            terminal is narrow.
+            terminal is narrow, and names of operators in it stay whole.
         rows: a cell for each column.
     """
     whole_table = _WholeTable(columns)
@@ -123,11 +125,14 @@ class _WholeTable(Table):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the first form that fits."""
-        if self._least_width() <= options.max_width:
+        cells = [list(map(_as_text, column.cells)) for column in self.columns]
+        widths = _widths(self.headings, cells, options.max_width)
+        if widths is not None:
+            for column, width in zip(self.columns, widths, strict=True):
+                column.width = width
             yield from super().__rich_console__(console, options)
             return
         plain = [index for index, name in enumerate(self.headings) if name[:1] != "~"]
-        cells = [list(map(_as_text, column.cells)) for column in self.columns]
         rows = [[column[at] for column in cells] for at in range(self.row_count)]
         if len(plain) < len(self.headings):
             yield table([self.headings[i] for i in plain], [[row[i] for i in plain] for row in rows])
@@ -135,15 +140,31 @@ class _WholeTable(Table):
             for row in rows:
                 yield from _paragraph(self.headings, row, options.max_width)
 
-    def _least_width(self) -> int:
-        """Characters of a line that the table needs at least."""
-        width = _GAP * (len(self.headings) - 1)
-        for name, column in zip(self.headings, self.columns, strict=True):
-            cells = [_as_text(cell).cell_len for cell in column.cells]
-            folds = name[:1] not in tuple(_WHOLE)
-            most = min(_LEAST_TEXT, max(cells, default=0)) if folds else max(cells, default=0)
-            width += max(cell_len(name.lstrip(_WHOLE)), most)
-        return width
+
+def _widths(headings: Sequence[str], columns: Sequence[Sequence[Text]], most: int) -> list[int] | None:
+    """Width of each column of a table of at most ``most`` characters; None: it needs more.
+
+    A column that may fold keeps a name in capitals, such as ``DEPTHWISE_CONV_2D``, whole. What is left goes
+    to the columns that fold most.
+    """
+    natural, least = [], []
+    for name, column in zip(headings, columns, strict=True):
+        heading = cell_len(name.lstrip(_WHOLE))
+        whole = max((cell.cell_len for cell in column), default=0)
+        names = (cell_len(word) for cell in column for word in _NAME.findall(cell.plain))
+        folded = whole if name[:1] in tuple(_WHOLE) else min(whole, max(_LEAST_TEXT, *names, 0))
+        natural.append(max(heading, whole))
+        least.append(max(heading, folded))
+    left = most - _GAP * (len(headings) - 1) - sum(least)
+    if left < 0:
+        return None
+    widths = list(least)
+    while left > 0 and widths != natural:
+        short = [at for at, width in enumerate(widths) if width < natural[at]]
+        at = min(short, key=lambda at: widths[at])
+        widths[at] += 1
+        left -= 1
+    return widths
 
 
 def _as_text(cell: RenderableType) -> Text:
