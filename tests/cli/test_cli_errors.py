@@ -14,6 +14,7 @@ import pytest
 import mlf_sdk
 from archives import Spec, build, edit_json, merge, sample, write
 from cli_helpers import Called, Caller, named_archive
+from hidden_packages import hide_packages
 from mlf_sdk import frontends
 from mlf_sdk.errors import TargetError
 
@@ -216,7 +217,8 @@ def test_a_model_that_does_not_fit(call: Caller, tmp_path: Path) -> None:
 
 
 def only(folder: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> None:
-    """A PATH with these programs and no others."""
+    """A PATH with these programs, and no others in packages."""
+    hide_packages(monkeypatch)
     folder.mkdir()
     for name in programs:
         real = next(Path(p) / name for p in os.environ["PATH"].split(os.pathsep) if (Path(p) / name).exists())

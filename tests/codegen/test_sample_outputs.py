@@ -160,7 +160,9 @@ def test_computed_sample_is_the_pattern(name: str, tmp_path: Path) -> None:
     dtype = DType.parse(name)
     values = {"inputs": [], "outputs": [], "num_outputs": 0, "computed": computed_pattern({dtype})}
     header = environment().get_template("common/sample.h.j2")
-    (tmp_path / "tiny_sample.h").write_text(header.render(s=values, m={"c_name": "tiny", "macro": "TINY"}))
+    (tmp_path / "tiny_sample.h").write_text(
+        header.render(s=values, m={"c_name": "tiny", "macro": "TINY", "stream": None})
+    )
     (tmp_path / "main.c").write_text(PROGRAM)
     program = str(tmp_path / "program")
     flags = ["-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{ROOT / 'crt/include'}", f"-I{tmp_path}"]

@@ -10,6 +10,7 @@ import pytest
 
 import mlf_sdk
 from archives import build, write
+from hidden_packages import hide_packages
 from mlf_sdk.errors import ToolError
 from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.targets.cmake import build_project
@@ -53,6 +54,7 @@ def test_a_missing_program_is_named_before_anything_is_built(
             (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.delenv("CC", raising=False)
+    hide_packages(monkeypatch)
     with pytest.raises(ToolError, match=f"'{program}' is not installed") as caught:
         mlf_sdk.run(tiny, board=board, twin=twin)
     assert caught.value.hint == (

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.names import model_c_name
 from mlf_sdk.tools.checks import name_hint
 
 _OPTION = "option"
@@ -144,6 +143,8 @@ def zephyr_definitions(values: tuple[str, ...], flag: str) -> None:
 
 def c_identifier(value: str | None, flag: str) -> None:
     """Check a name that stands at the start of names in C; None is allowed."""
+    from mlf_sdk.ir.names import model_c_name  # few requests state a name
+
     if value is not None and model_c_name(value) != value:
         raise InputError(
             f"invalid value {value!r}",
