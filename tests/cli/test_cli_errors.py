@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from cli_helpers import Called, Caller, named_archive
 from hidden_packages import hide_packages
 from mlf_sdk import frontends
 from mlf_sdk.errors import TargetError
+from mlf_sdk.targets.unicorn import launch
 
 
 def check_block(called: Called, code: int, *says: str) -> dict[str, str]:
@@ -238,10 +240,16 @@ def test_cmake_is_missing(call: Caller, tiny: Path, tmp_path: Path, monkeypatch)
 @pytest.mark.qemu
 @pytest.mark.usefixtures("needs_qemu")
 def test_qemu_is_missing(call: Caller, tiny: Path, tmp_path: Path, monkeypatch) -> None:
-    assert call("run", tiny, "--no-twin").code == 0
+    given = ("run", tiny, "--no-twin", "--board", "microbit")
+    assert call(*given).code == 0
     only(tmp_path / "bin", monkeypatch, "cmake", "ninja", "arm-none-eabi-gcc", "arm-none-eabi-objcopy")
-    block = check_block(call("run", tiny, "--no-twin"), 3, "'qemu-system-arm' is not installed")
-    assert block["do"].startswith("Install it: sudo apt-get install qemu-system-arm; mlf-sdk doctor")
+    for installed in (True, False):
+        monkeypatch.setattr(
+            launch, "find_spec", lambda _, found=installed: find_spec("json") if found else None
+        )
+        block = check_block(call(*given), 3, "'qemu-system-arm' is not installed", "starting microbit")
+        assert "Install it: sudo apt-get install qemu-system-arm; mlf-sdk doctor" in block["do"]
+        assert ("Unicorn has no UART 'nrf51'" in block["do"]) is installed
 
 
 @pytest.mark.toolchain

@@ -21,9 +21,11 @@ from mlf_sdk.judge.check import CheckReport, ProofRow, State
 from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.groups import SizedItem
 from mlf_sdk.judge.memorymap import Region
+from mlf_sdk.pipeline import doctor as examining
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.reporting.proof import check_parts, run_parts
 from mlf_sdk.reporting.values import run_values
+from mlf_sdk.tools.discovery import Tool, ToolStatus, known_tools
 
 WIDTHS = (40, 60, 80, 120, 200)
 BIG = 4_294_967_280
@@ -91,7 +93,28 @@ def test_doctor_of_the_machine(call: Caller) -> None:
         "arm-none-eabi-gcc",
         "qemu-system-arm",
     }
-    assert value["ok"] is all(t["path"] for t in value["tools"] if t["tool"]["required"])
+    needed = [t for t in value["tools"] if t["tool"]["required"]]
+    assert value["ok"] is all(t["path"] or t["replaced_by"] for t in needed)
+    assert {t["tool"]["name"] for t in value["tools"]} >= {"clang", "zig", "unicorn"}
+    used = value["used"]["Cortex-M"]
+    assert used[0].startswith("arm-none-eabi-gcc ") and used[1].startswith("qemu-system-arm ")
+
+
+def test_doctor_of_a_machine_without_root(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = ("arm-none-eabi-", "qemu-", "riscv64-")
+
+    def installed(tool: Tool) -> ToolStatus:
+        gone = tool.name.startswith(missing)
+        text = None if gone else "1.2.3"
+        return ToolStatus(tool=tool, path=text, version=text, replaced_by=tool.stand_in if gone else "")
+
+    monkeypatch.setattr(examining, "find_tools", lambda: tuple(map(installed, known_tools())))
+    text = shown(call("doctor"))
+    assert re.search(r"^arm-none-eabi-gcc +- +zig +building", text, re.MULTILINE)
+    assert "used       Cortex-M: zig 1.2.3 and unicorn 1.2.3" in text
+    assert "qemu-system-arm, for what unicorn can't: some boards, profile, --tune and debug" in text
+    assert re.search(r"^verdict +emulated boards work, with zig and unicorn +PASS$", text, re.MULTILINE)
+    assert call("doctor", "--json").value["ok"]
 
 
 def test_boards(call: Caller, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_lines(call: Caller, tiny: Path) -> None:
     assert lines[0].startswith("tiny       MLF 7, TVM")
     assert lines[1] == f"board      {BOARD}: Arm MPS2+ AN386: Cortex-M4F, 4 MiB flash, 4 MiB RAM (QEMU)"
     assert re.match(
-        r"build      \d+\.\d s   flash [\d,]+ of 4,194,304 B   ram [\d,]+ of 4,194,304 B$", lines[2]
+        r"build      gcc, \d+\.\d s   flash [\d,]+ of 4,194,304 B   ram [\d,]+ of 4,194,304 B$", lines[2]
     )
     assert re.match(r"arena +104 +72 +80 +72  ok  = lower bound$", lines[4])
     assert re.match(r"run        1 inference, \d+ instructions$", lines[-4])

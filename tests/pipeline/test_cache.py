@@ -57,6 +57,29 @@ def test_what_a_run_uses_is_not_removed(request_: Request, cache: Path) -> None:
     assert [path.name for path in cache.iterdir()] == ["locks"]
 
 
+def test_another_version_of_the_compiler_is_another_build(
+    request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kept image is not that of a compiler that was replaced since."""
+
+    def folder(**options: str) -> Path:
+        return cached_project(Pipeline().plan(request_.replace(**options)))
+
+    first = folder()
+    assert folder() == first
+    compiler = tmp_path / "bin" / "arm-none-eabi-gcc"
+    compiler.parent.mkdir()
+    compiler.symlink_to(shutil.which(compiler.name) or "")
+    monkeypatch.setenv("PATH", os.pathsep.join([str(compiler.parent), os.environ["PATH"]]))
+    assert folder() == first  # the same one by another name
+    compiler.unlink()
+    compiler.write_text(f'#!/bin/sh\nexec {shutil.which(compiler.name)} "$@"\n')
+    compiler.chmod(0o755)
+    second = folder()
+    os.utime(compiler, (1, 1))
+    assert len({first, second, folder(), folder(toolchain="zig")}) == 4
+
+
 def test_a_pipeline_that_is_gone_uses_nothing(request_: Request, cache: Path) -> None:
     Pipeline().project(request_)
     clean_cache(timeout_s=0.1)

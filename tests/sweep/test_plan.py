@@ -12,10 +12,14 @@ from archives import Spec, build, write
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep import expand as expanding
+from mlf_sdk.sweep import identity as identities
 from mlf_sdk.sweep.expand import Expansion, expand
+from mlf_sdk.sweep.identity import tool_versions
+from mlf_sdk.sweep.job import Spec as Job
 from mlf_sdk.sweep.journal import in_shard
 from mlf_sdk.sweep.parts import part_of
 from mlf_sdk.sweep.plan import make_plan, read_plan
+from mlf_sdk.tools.discovery import Tool, ToolStatus
 
 
 @pytest.fixture
@@ -120,6 +124,55 @@ def test_the_name_depends_on_what_decides_the_result(models: Path, monkeypatch: 
     monkeypatch.setattr(expanding, "sdk_version", lambda: "9.9+0")
     others.add(name())
     assert len(others | {before}) == 8
+
+
+GNU = {"cc": "12.2.0", "arm-none-eabi-gcc": "12.2.1", "qemu-system-arm": "7.2"}
+
+
+def test_a_cell_names_the_toolchain_and_the_emulator_that_are_used(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names and needs of one cell on a board, by the tools of a machine."""
+
+    def cell(tools: dict[str, str], toolchain: str = "") -> Job:
+        for module in (identities, expanding):
+            monkeypatch.setattr(module, "tool_versions", lambda: tools)
+        option = f'options = {{toolchain = "{toolchain}"}}\n' if toolchain else ""
+        return (
+            planned(models, f'axes.model = ["one.tar"]\naxes.board = ["mps2-an386"]\n{option}').cells[0].spec
+        )
+
+    def needs(spec: Job) -> set[str]:
+        return {name for name in spec.resources if not name.startswith("mlf-sdk=")}
+
+    gnu = cell(GNU)
+    assert needs(gnu) == {"cc=12.2.0", "arm-none-eabi-gcc=12.2.1", "qemu-system-arm=7.2"}
+    assert "toolchain" not in gnu.fields
+    both = {**GNU, "zig": "0.17.1", "clang": "14.0"}
+    zig, clang = cell(both, "zig"), cell(both, "clang")
+    assert needs(zig) == {"zig=0.17.1", "qemu-system-arm=7.2"}
+    assert needs(clang) == {*needs(gnu), "clang=14.0"}
+    assert needs(cell(both)) == needs(gnu)
+    other = cell({**both, "zig": "0.18.0"}, "zig")
+    alone = cell({"cc": "12.2.0", "zig": "0.17.1", "qemu-system-arm": "unicorn 2.1.4"})
+    assert needs(alone) == {"cc=12.2.0", "zig=0.17.1", "qemu-system-arm=unicorn 2.1.4"}
+    assert alone.fields["toolchain"] == "zig"  # a worker that has gcc as well takes the same
+    assert len({one.name for one in (gnu, zig, clang, other, alone)}) == 5
+
+
+def test_unicorn_stands_for_an_emulator_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def status(tool: Tool) -> ToolStatus:
+        is_there = "qemu" not in tool.name
+        stands = "" if is_there else tool.stand_in
+        return ToolStatus(
+            tool=tool, path="x" if is_there else None, version="1.2" if is_there else None, replaced_by=stands
+        )
+
+    monkeypatch.setattr(identities, "find_tools", lambda tools: tuple(map(status, tools)))
+    found = tool_versions.__wrapped__()
+    assert found["qemu-system-arm"] == "unicorn 1.2"
+    assert not {"qemu-system-riscv32", "unicorn"} & found.keys()
+    assert found.keys() >= {"arm-none-eabi-gcc", "zig", "clang", "cc"}
 
 
 def test_options_in_another_order_are_the_same_cells(models: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_row_in_the_wrong_file(tmp_path, monkeypatch):
 def test_boards_of_missing_tools_are_left_out_of_all_emulated_ones(monkeypatch):
     """Only those of an architecture that can be left out: of any other, a missing tool is an error."""
     every = [name for name, row in load_boards().items() if row.qemu is not None]
-    monkeypatch.setattr("mlf_sdk.targets.boards.isa.is_found", lambda *_: True)
+    monkeypatch.setattr("mlf_sdk.targets.boards.isa.is_installed", lambda *_: True)
     assert list(emulated_boards()) == every
-    monkeypatch.setattr("mlf_sdk.targets.boards.isa.is_found", lambda *_: False)
+    monkeypatch.setattr("mlf_sdk.targets.boards.isa.is_installed", lambda *_: False)
     assert set(every) - set(emulated_boards()) == {"qemu-virt-rv32", "qemu-virt-rv32imc"}

@@ -21,7 +21,7 @@ from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.tools import programs, toolchains
 from mlf_sdk.tools.isas import load_isas
-from mlf_sdk.tools.programs import find_program, is_found
+from mlf_sdk.tools.programs import find_program, is_installed
 from mlf_sdk.tools.toolchains import GCC, choose_toolchain, load_toolchains, toolchain_for
 from tflite_models import small_network
 
@@ -35,7 +35,7 @@ def needs(toolchain: str, board: str = "mps2-an386") -> None:
     row = find_board(board)
     found = board_toolchain(row, toolchain)
     wanted = [found.programs, *((name,) for name in found.needed)]
-    missing = [names[0] for names in wanted if not any(is_found(name, None, None) for name in names)]
+    missing = [names[0] for names in wanted if not any(is_installed(name, None, None) for name in names)]
     if missing or lacks_tools(row):
         pytest.skip(f"not installed: {missing or 'tools of ' + row.title}")
 
@@ -120,8 +120,8 @@ class TestChoice:
         monkeypatch.setenv("PATH", str(first))
         assert find_program("tool") == str(first / "tool")
         assert find_program("only") == str(package / "only")
-        assert is_found("only", None, {"PATH": str(first)})
-        assert not is_found("nothing", None, None)
+        assert is_installed("only", None, {"PATH": str(first)})
+        assert not is_installed("nothing", None, None)
 
     def test_a_project_keeps_its_own(self):
         assert resolve_target(TargetChoice(toolchain="zig")).toolchain == "zig"

@@ -8,13 +8,18 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli_helpers import Caller
+from mlf_sdk.errors import MissingToolError
+from mlf_sdk.targets.baremetal import BaremetalTarget
 from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.boards.row import with_arguments
 from mlf_sdk.targets.unicorn import launch
-from mlf_sdk.targets.unicorn.launch import emulator_title, uses_unicorn
+from mlf_sdk.targets.unicorn.launch import emulator_title, unicorn_lacks, uses_unicorn
 from mlf_sdk.targets.unicorn.machine import Windows
+from mlf_sdk.tools import programs
 from tflite_models import small_network
 
 HAS_BOTH = find_spec("unicorn") is not None and shutil.which("qemu-system-arm") is not None
@@ -76,6 +81,62 @@ def test_it_takes_the_place_of_a_missing_qemu_where_it_has_the_core(without_qemu
     assert emulator_title(find_board("mps2-an386")) == "Unicorn"
     for name in ("mps3-an547", "microbit", "qemu-virt-rv32", "host"):  # vectors, another UART, another core
         assert not uses_unicorn(find_board(name)), name
+
+
+class Fake:
+    """The programs and packages of a machine."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, unicorn: bool) -> None:
+        spec = find_spec("json") if unicorn else None
+        monkeypatch.setattr(launch, "find_spec", lambda _: spec)
+        monkeypatch.setattr(launch, "find_program", lambda _: None)
+        known = programs.is_installed
+        monkeypatch.setattr(
+            programs, "is_installed", lambda name, *more: "qemu" not in name and known(name, *more)
+        )
+
+
+@pytest.mark.parametrize(
+    ("board", "why", "package"),
+    [
+        ("mps3-an547", "does not run the instructions of cortex-m55", "qemu-system-arm"),
+        ("microbit", "has no UART 'nrf51'", "qemu-system-arm"),
+        ("qemu-virt-rv32", "does not run the instructions of rv32imac", "qemu-system-misc"),
+    ],
+)
+def test_a_board_that_it_can_not_run_names_qemu(board, why, package, monkeypatch):
+    Fake(monkeypatch, unicorn=True)
+    with pytest.raises(MissingToolError) as caught:
+        BaremetalTarget(find_board(board)).check_programs(build=False, start=True)
+    assert f"Unicorn {why}. Install it: sudo apt-get install {package}" in caught.value.hint
+    assert caught.value.where == f"starting {board}"
+
+
+def test_without_both_either_is_named(monkeypatch):
+    Fake(monkeypatch, unicorn=False)
+    target = BaremetalTarget(find_board("mps2-an386"))
+    with pytest.raises(MissingToolError) as caught:
+        target.check_programs(build=False, start=True)
+    assert "apt-get install qemu-system-arm" in caught.value.hint
+    assert "pip install 'mlf-sdk[embedded]'" in caught.value.hint
+    Fake(monkeypatch, unicorn=True)
+    target.check_programs(build=False, start=True)
+    assert target.emulator_title == "Unicorn"
+
+
+@pytest.mark.parametrize("option", ["-gdb", "-semihosting-config", "-S"])
+def test_options_that_it_lacks_are_left_to_qemu(option, monkeypatch):
+    Fake(monkeypatch, unicorn=True)
+    board = find_board("mps2-an386")
+    assert uses_unicorn(board)
+    assert not uses_unicorn(with_arguments(board, (option, "x")))
+    assert option in unicorn_lacks(with_arguments(board, (option, "x")))
+
+
+def test_zephyr_needs_qemu(monkeypatch):
+    Fake(monkeypatch, unicorn=True)
+    board = find_board("mps2-an386")
+    assert not uses_unicorn(msgspec.structs.replace(board, platform="zephyr"))
 
 
 def test_what_is_on_the_path_comes_first(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 
 from mlf_sdk.tools.discovery import Tool, find_tools, known_tools
 from mlf_sdk.tools.process import ProcessError, ProcessResult
-from mlf_sdk.tools.programs import packages
+from mlf_sdk.tools.programs import install_command, packages
 
 TOOL = Tool(name="ninja", purpose="building")
 
@@ -57,5 +57,52 @@ def test_a_tool_that_does_not_run():
 
 
 def test_each_tool_is_in_a_package():
-    assert {tool.name for tool in known_tools()} - set(packages()) == {"west"}
+    assert {tool.name for tool in known_tools()} - set(packages()) == {"west", "zig", "unicorn"}
+    assert all(install_command(tool.name) for tool in known_tools())
     assert [status.tool for status in find_tools()] == list(known_tools())
+
+
+class TestStandIns:
+    """Tools that take the place of others, on invented machines."""
+
+    def found(self, missing: set[str], *, unicorn: bool = True):
+        def version(argv, **_):
+            assert argv[1:] == (["version"] if argv[0] == "/bin/zig" else ["--version"])
+            return ProcessResult(argv=tuple(argv), returncode=0, stdout="1.2.3\n", stderr="", seconds=0.0)
+
+        return {
+            one.tool.name: one
+            for one in find_tools(
+                runner=version,
+                which=lambda name: None if name in missing else f"/bin/{name}",
+                package=lambda _: "2.1.4" if unicorn else None,
+            )
+        }
+
+    def test_zig_and_unicorn_are_enough(self):
+        found = self.found({"arm-none-eabi-gcc", "arm-none-eabi-objcopy", "qemu-system-arm", "cc", "c++"})
+        assert all(one.ok for one in found.values())
+        assert found["arm-none-eabi-gcc"].replaced_by == found["cc"].replaced_by == "zig"
+        assert found["qemu-system-arm"].replaced_by == "unicorn"
+        assert found["unicorn"].version == "2.1.4"
+        assert not found["arm-none-eabi-gcc"].runs
+
+    def test_what_is_there_is_not_replaced(self):
+        assert not any(one.replaced_by for one in self.found(set()).values())
+
+    def test_gcc_needs_its_own_objcopy(self):
+        found = self.found({"arm-none-eabi-objcopy"})
+        assert not found["arm-none-eabi-objcopy"].ok
+
+    def test_nothing_takes_the_place(self):
+        found = self.found({"zig", "arm-none-eabi-gcc", "qemu-system-arm"}, unicorn=False)
+        assert not found["arm-none-eabi-gcc"].ok
+        assert not found["qemu-system-arm"].ok
+        assert not found["unicorn"].path
+        assert found["unicorn"].ok
+        assert "mlf-sdk[embedded]" in found["unicorn"].hint
+
+    def test_unicorn_stands_for_no_risc_v(self):
+        found = self.found({"qemu-system-riscv32", "riscv64-unknown-elf-gcc"})
+        assert found["qemu-system-riscv32"].replaced_by == ""
+        assert found["riscv64-unknown-elf-gcc"].replaced_by == "zig"

@@ -20,6 +20,7 @@ from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.tools.files import make_folder, scratch_folder, write_error, write_whole
 from mlf_sdk.tools.locks import exclusive, lock_folder
 from mlf_sdk.tools.process import ProcessError
+from mlf_sdk.tools.programs import program_stamp
 
 WRITE_TIMEOUT_S = 60.0
 CLEAN_TIMEOUT_S = 10.0
@@ -42,13 +43,15 @@ def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     """Folder of the plan's project, written when it is not there yet.
 
     Its name is a hash of every file of the project, that is of the archive, the options, the board and the
-    runtime, and of options that its builds remember. Two different projects never share a folder.
+    runtime, of options that its builds remember, and of the compilers on this machine that build it. Two
+    different projects never share a folder, nor do builds by two versions of a compiler.
     """
     files = plan.files()
     digest = hashlib.sha256()
     for path, content in files.items():
         digest.update(msgspec.json.encode([path, len(content)]))
         digest.update(content)
+    digest.update(program_stamp(plan.compilers).encode())
     remembered = (plan.choice.cmake_args, plan.choice.build_dir, plan.choice.cmsis_nn)  # by the project
     if any(remembered):
         digest.update(msgspec.json.encode(remembered))

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlf_sdk.errors import InputError
@@ -22,14 +23,21 @@ from mlf_sdk.targets.target import ZEPHYR
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, examine_zephyr
 from mlf_sdk.tools.discovery import ToolStatus, find_tools
+from mlf_sdk.tools.isas import load_isas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineExamination:
-    """Tools of this machine, and its Zephyr installation (optional)."""
+    """Tools of this machine, and its Zephyr installation (optional).
+
+    Attributes:
+        used: by kind of emulated boards, the compiler and the emulator that are used for them; those that
+            can't be built or started here are left out.
+    """
 
     tools: tuple[ToolStatus, ...]
     zephyr: ZephyrExamination
+    used: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -59,7 +67,20 @@ def examine_machine(request: Request | None = None) -> MachineExamination:
     """
     asked = request or Request()
     setup = ZephyrSetup(base=Path(asked.zephyr_base) if asked.zephyr_base else None)
-    return MachineExamination(tools=find_tools(), zephyr=examine_zephyr(setup))
+    tools = find_tools()
+    return MachineExamination(tools=tools, zephyr=examine_zephyr(setup), used=_used(tools))
+
+
+def _used(tools: Sequence[ToolStatus]) -> dict[str, tuple[str, ...]]:
+    """Compiler and emulator by title of an architecture."""
+    by_name = {one.tool.name: one for one in tools}
+    result = {}
+    for isa in load_isas().values():
+        needed = [by_name[name] for name in (isa.tools.c, isa.tools.emulator) if name in by_name]
+        names = [one.tool.name if one.runs else one.replaced_by for one in needed]
+        if all(names):
+            result[isa.title] = tuple(f"{name} {by_name[name].version or ''}".strip() for name in names)
+    return result
 
 
 def examine_request(request: Request, pipeline: Pipeline) -> ArchiveExamination:

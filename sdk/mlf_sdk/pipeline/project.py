@@ -45,6 +45,11 @@ class ProjectPlan:
         """The target's board."""
         return resolve_target(self.choice).board
 
+    @property
+    def compilers(self) -> tuple[tuple[str, ...], ...]:
+        """Programs that compile the project, each as its possible names; none: the platform chooses."""
+        return resolve_target(self.choice).compilers
+
     def files(self, expected: Sequence[Sequence[SampleOutput]] = ()) -> dict[str, bytes]:
         """Render all files of the project, by relative path.
 

@@ -75,6 +75,8 @@ class RunReport:
         instructions_resolution: the count is exact to this many; 0: each instruction was counted.
         instructions_range: least and most of all inferences; None where nothing counts.
         build_seconds: 0 when nothing had to be built.
+        toolchain: what compiled the image; empty: it was not chosen by the SDK (Zephyr, this machine).
+        emulator: what ran it; empty: it ran on no emulated board that was started here.
         port: where the board answered; None: it was started here.
         other_image: why the image that answered is not the one that was built: then the figures of an image
             (flash, RAM, symbols, plan) are left out, and the verdict says so; empty: it is that one.
@@ -106,6 +108,8 @@ class RunReport:
     witnessed: Witnessed = field(default_factory=Witnessed)
     first: StepDifference | None = None
     chip: ChipTime | None = None
+    toolchain: str = ""
+    emulator: str = ""
 
     @property
     def seconds(self) -> float | None:

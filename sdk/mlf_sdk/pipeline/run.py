@@ -34,6 +34,7 @@ from mlf_sdk.pipeline.witness import (
     statements_of,
     witnessed,
 )
+from mlf_sdk.targets.compilers import native_compiler
 from mlf_sdk.tools.arrays import Array
 
 if TYPE_CHECKING:
@@ -133,11 +134,19 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         port=project.target.name if project.target.attached else None,
         other_image=unknown,
         build_seconds=built.seconds,
+        toolchain=_toolchain_of(project),
+        emulator="" if project.target.attached else project.target.emulator_title,
         console=done.console,
         chip=None
         if chip is None
         else chip_time(chip, project.target.board, project.model, counted.each if counted else None),
     )
+
+
+def _toolchain_of(project: TargetProject) -> str:
+    """The toolchain of a project; empty where it is not this SDK that chooses the compiler."""
+    name = project.lock.options.toolchain if project.target.toolchain else ""
+    return "" if project.target.is_host and not native_compiler(name) else name
 
 
 def _out_of_step(request: Request, pipeline: Pipeline, project: TargetProject) -> str:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from mlf_sdk.pipeline.doctor import ArchiveExamination, MachineExamination
@@ -33,15 +35,28 @@ def _machine(machine_examination: MachineExamination) -> Parts:
     rows = [(s.tool.name, s.version or "-", _mark(s), s.tool.purpose) for s in machine_examination.tools]
     wanted = [s for s in machine_examination.tools if s.hint]
     missing = [s.tool.name for s in machine_examination.tools if not s.ok]
-    text = f"missing: {', '.join(missing)}" if missing else "all tools for emulated boards are installed"
+    replaced = [s for s in machine_examination.tools if s.tool.required and s.replaced_by and s.tool.lost]
+    text = f"missing: {', '.join(missing)}" if missing else _complete(replaced)
     return [
         table(("=tool", "=version", "=", "what for"), rows),
         "",
         *lines("to get", [f"{s.tool.name}: {_remedy(s)}" for s in wanted]),
         *([""] if wanted else []),
+        *lines(
+            "used", [f"{title}: {' and '.join(names)}" for title, names in machine_examination.used.items()]
+        ),
+        *lines("better", [f"{s.tool.name}, for what {s.replaced_by} can't: {s.tool.lost}" for s in replaced]),
+        "",
         *_zephyr(machine_examination.zephyr),
         line("verdict", text, verdict(machine_examination.ok)),
     ]
+
+
+def _complete(replaced: Sequence[ToolStatus]) -> str:
+    if not replaced:
+        return "all tools for emulated boards are installed"
+    others = " and ".join(dict.fromkeys(one.replaced_by for one in replaced))
+    return f"emulated boards work, with {others}"
 
 
 def _zephyr(zephyr_examination: ZephyrExamination) -> Parts:
@@ -70,6 +85,8 @@ def _remedy(status: ToolStatus) -> str:
 def _mark(status: ToolStatus) -> Text:
     if not status.ok:
         return Text("MISSING" if status.path is None else "BROKEN", style="bold red")
+    if status.replaced_by and status.tool.required:
+        return Text(status.replaced_by, style="yellow")
     return Text("ok", style="green") if status.path is not None else Text("optional")
 
 

@@ -156,7 +156,7 @@ def _board_lines(report: RunReport) -> Parts:
 def _build_text(report: RunReport) -> str:
     regions = [r for r in report.check.regions if r.used_bytes]
     fills = [f"{r.name} {r.used_bytes:,} of {size(r.size_bytes)}" for r in regions]
-    return "   ".join([f"{report.build_seconds:.1f} s", *fills])
+    return "   ".join([f"{report.toolchain}, {report.build_seconds:.1f} s".removeprefix(", "), *fills])
 
 
 def _with_bound(row: ProofRow, report: RunReport) -> ProofRow:

@@ -12,12 +12,14 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.judge.witnesses.panel import installed_titles
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep.identity import (
+    HOST,
     name_of,
     place_resource,
     places_of,
     resources_for,
     sdk_version,
     tool_versions,
+    toolchain_used,
 )
 from mlf_sdk.sweep.job import CELL, REFERENCE, Spec
 from mlf_sdk.sweep.parts import (
@@ -32,6 +34,7 @@ from mlf_sdk.sweep.parts import (
     text_of,
 )
 from mlf_sdk.sweep.plan import BOARD, MODEL, Plan
+from mlf_sdk.tools.toolchains import GCC
 
 _NOT_OF_THE_TWIN = frozenset(
     {
@@ -140,7 +143,7 @@ class _Combiner:
             ("tools", text_of(dict(tool_versions()))),
             ("witnesses", ", ".join(installed_titles())),
         )
-        self._resources: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._resources: dict[tuple[str, str | None], tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
     def spec(self, chosen: Sequence[Part]) -> Spec:
         """The job of a combination of one part of each axis, which win over what is common to all."""
@@ -154,23 +157,29 @@ class _Combiner:
             files.update(part.files)
             board, core = board or part.board, core or part.core
             compiles = compiles or part.compiles
-        resources, places = self._needs(board)
+        wanted = fields.get("toolchain")
+        resources, places = self._needs(board, wanted)
+        used_here = toolchain_used(board, wanted) if "platform" not in fields else ""
         if port := fields.get("port"):
             resources = (*resources, place_resource(f"port {port}"))
         used = _used(fields, files)
+        tools = (("toolchain used", used_here),)
+        own = (
+            {"toolchain": used_here} if used_here not in ("", GCC) else {}
+        )  # for workers that have others too
         return Spec(
-            name=name_of((("kind", CELL), *identity.items(), *self._versions)),
-            fields=fields,
+            name=name_of((("kind", CELL), *identity.items(), *tools, *self._versions)),
+            fields={**fields, **own},
             files=used,
             resources=resources,
             places=places,
             reference=self._reference(identity, fields, used, core if compiles else ""),
         )
 
-    def _needs(self, board: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        if board not in self._resources:
-            self._resources[board] = resources_for(board), places_of(board)
-        return self._resources[board]
+    def _needs(self, board: str, toolchain: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if (board, toolchain) not in self._resources:
+            self._resources[board, toolchain] = resources_for(board, toolchain), places_of(board)
+        return self._resources[board, toolchain]
 
     def _reference(
         self,
@@ -185,16 +194,19 @@ class _Combiner:
         parts = [(name, value) for name, value in identity.items() if name not in _NOT_OF_THE_TWIN]
         if core and "core" not in fields:
             parts.append(("core", core))
-        name = name_of((("kind", REFERENCE), *parts, *self._versions))
+        wanted = fields.get("toolchain")
+        used_here = toolchain_used(HOST, wanted)
+        name = name_of((("kind", REFERENCE), *parts, ("toolchain used", used_here), *self._versions))
         if name not in self._references:
             kept = {key: value for key, value in fields.items() if key not in _NOT_OF_THE_TWIN}
             kept |= {"core": core} if core and "core" not in fields else {}
+            kept |= {"toolchain": used_here} if used_here != GCC else {}
             self._references[name] = Spec(
                 name=name,
                 kind=REFERENCE,
                 fields=kept,
                 files=_used(kept, files),
-                resources=resources_for("host"),
+                resources=resources_for(HOST, wanted),
             )
         return name
 

@@ -17,13 +17,16 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.isa import isa_of
 from mlf_sdk.targets.boards.load import load_board, load_boards
+from mlf_sdk.targets.compilers import native_toolchain
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import ZEPHYR, BoardTarget
-from mlf_sdk.tools.discovery import find_tools, known_tools
+from mlf_sdk.tools.discovery import UNICORN, find_tools, known_tools
 from mlf_sdk.tools.isas import fallback_isa, load_isas
 from mlf_sdk.tools.serial import encode
+from mlf_sdk.tools.toolchains import choose_toolchain, load_toolchains
 from mlf_sdk.version import __version__
 
+HOST = "host"
 NATIVE = "cc"
 SDK = "mlf-sdk"
 PLACE_SCHEME = "labgrid"
@@ -44,10 +47,32 @@ def sdk_version() -> str:
 
 @cache
 def tool_versions() -> Mapping[str, str]:
-    """Versions of the compilers and the emulator of this machine, by program; missing ones are left out."""
-    deciding = {NATIVE, *(name for isa in load_isas().values() for name in (isa.tools.c, isa.tools.emulator))}
-    tools = tuple(tool for tool in known_tools() if tool.name in deciding)
-    return {one.tool.name: one.version for one in find_tools(tools) if one.version}
+    """Versions of the compilers and emulators of this machine, by program; missing ones are left out.
+
+    Where an emulator is missing and Unicorn takes its place, that one's name and version stand for it.
+    """
+    emulators = {isa.tools.emulator for isa in load_isas().values()}
+    deciding = {NATIVE, *emulators, *(isa.tools.c for isa in load_isas().values()), UNICORN}
+    deciding |= {name for row in load_toolchains().values() for name in row.programs}
+    found = find_tools(tuple(tool for tool in known_tools() if tool.name in deciding))
+    versions = {one.tool.name: one.version for one in found if one.version}
+    unicorn = versions.pop(UNICORN, "")
+    stands = {one.tool.name for one in found if one.tool.name in emulators and one.replaced_by}
+    return {**versions, **dict.fromkeys(stands, f"{UNICORN} {unicorn}")}
+
+
+def toolchain_used(board: str, wanted: str | None) -> str:
+    """Toolchain that builds for a board use here: what was asked for, else what is installed.
+
+    Empty where something else chooses it: Zephyr, a place.
+    """
+    if board == HOST:
+        return native_toolchain(wanted, tool_versions().get)
+    if ":" in board:
+        return ""
+    row = load_boards().get(board)
+    isa = (isa_of(row) if row is not None else None) or fallback_isa()
+    return choose_toolchain(isa, wanted, tool_versions().get)
 
 
 def tool_resource(program: str, version: str) -> str:
@@ -130,21 +155,36 @@ def core_for(request: Request) -> str:
     return core_of(row.cpu, dsp=row.dsp).name
 
 
-def resources_for(board: str) -> tuple[str, ...]:
-    """Resources that a cell on a board needs, one of each; of programs in the versions of this machine."""
+def resources_for(board: str, toolchain: str | None = None) -> tuple[str, ...]:
+    """Resources that a cell on a board needs, one of each; of programs in the versions of this machine.
+
+    Args:
+        toolchain: as it was asked for; None: it was not.
+    """
     scheme, colon, _ = board.partition(":")
-    if board == "host":
-        programs: tuple[str, ...] = (NATIVE,)
+    native = _compilers(toolchain_used(HOST, toolchain), NATIVE)
+    if board == HOST:
+        programs = native
     elif colon and scheme not in (ZEPHYR, PLACE_SCHEME):
         programs = ()
     else:
         row = load_boards().get(board)
         tools = ((isa_of(row) if row is not None else None) or fallback_isa()).tools
-        programs = (tools.c, NATIVE) if scheme == PLACE_SCHEME else (tools.c, NATIVE, tools.emulator)
+        cross = _compilers(toolchain_used(board, toolchain), tools.c)
+        programs = (*cross, *native) if scheme == PLACE_SCHEME else (*cross, *native, tools.emulator)
     versions = tool_versions()
+    programs = tuple(dict.fromkeys(programs))
     result = [tool_resource(name, versions[name]) for name in programs if name in versions]
     zephyr = [ZEPHYR] if scheme == ZEPHYR else []
     return (tool_resource(SDK, sdk_version()), *result, *zephyr)
+
+
+def _compilers(toolchain: str, own: str) -> tuple[str, ...]:
+    """Programs of a toolchain; ``own`` is that of the row, which also links what another one compiled."""
+    row = load_toolchains().get(toolchain)
+    if row is None:
+        return (own,)
+    return row.programs[:1] if row.links else (row.programs[0], own)
 
 
 def places_of(board: str) -> tuple[str, ...]:

@@ -98,9 +98,17 @@ class CmakeTarget(BoardTarget):
     def check_programs(self, *, build: bool = True, start: bool = False) -> None:
         """See Target."""
         programs = [("cmake",), ("ninja", "ninja-build", "samu"), *self.compilers] if build else []
-        if start and self.emulator:
-            programs.append((self.emulator,))
         require_programs(programs, f"building for {self.board.name}")
+        if start and self.emulator:
+            self.check_emulator(self.emulator)
+
+    def check_emulator(self, program: str) -> None:
+        """Refuse to start an image without an emulator.
+
+        Raises:
+            MissingToolError: it is not installed.
+        """
+        require_programs([(program,)], f"starting {self.board.name}")
 
     def build(
         self, folder: Path, *, timeout_s: float, sign: Path | None = None, log: Log | None = None

@@ -116,17 +116,14 @@ def start_qemu(board: Board, elf: Path, options: QemuOptions | None = None) -> I
     """
     if not elf.is_file():
         raise InputError("there is no such image", where=str(elf), hint="Build the project first.")
-    from mlf_sdk.targets.unicorn.launch import (
-        unicorn_argv,
-        uses_unicorn,
-    )
+    from mlf_sdk.targets.unicorn.launch import unicorn_argv, uses_unicorn
 
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
             fd = theirs.fileno()
             chosen = options or QemuOptions()
-            if uses_unicorn(board):
+            if uses_unicorn(board, chosen.args):
                 more = (*(board.qemu.args if board.qemu else ()), *chosen.args)
                 argv = unicorn_argv(board, elf.resolve(), console_fd=fd, more=more)
             else:

@@ -84,6 +84,11 @@ class Target(ABC):
         """Return True when the board is emulated by QEMU, with a time that instructions alone advance."""
         return False
 
+    @property
+    def emulator_title(self) -> str:
+        """Name of the emulator that images are started on here; empty: none."""
+        return ""
+
     # ---- project ----
 
     @abstractmethod
@@ -99,6 +104,11 @@ class Target(ABC):
     def toolchain(self) -> str:
         """Return the name of the toolchain that builds use; empty where the platform chooses it."""
         return ""
+
+    @property
+    def compilers(self) -> tuple[tuple[str, ...], ...]:
+        """Return the programs that compile, each as its possible names; none where the platform chooses."""
+        return ()
 
     def lock_zephyr(self) -> LockZephyr | None:
         """Return the lock's entry about Zephyr; None on other platforms."""

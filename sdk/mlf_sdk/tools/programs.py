@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +21,7 @@ _PACKAGES: Mapping[str, str] = {
     "cmake": "cmake",
     "ninja": "ninja-build",
 }
-_BY_PIP: Mapping[str, str] = {"west": "west", "zig": "'mlf-sdk[zig]'"}
+_BY_PIP: Mapping[str, str] = {"west": "west", "zig": "'mlf-sdk[zig]'", "unicorn": "'mlf-sdk[embedded]'"}
 _WITH_PROGRAMS = ("ziglang",)  # packages of Python that have a program beside their modules
 
 
@@ -44,6 +44,18 @@ def search_path(path: str) -> str:
 def find_program(program: str) -> str | None:
     """Path of a program: on PATH, else of a package; None: there is none."""
     return shutil.which(program, path=search_path(os.environ.get("PATH", os.defpath)))
+
+
+def program_stamp(programs: Iterable[Sequence[str]], which: Callable[[str], str | None] | None = None) -> str:
+    """Text that changes when one of some programs is another one, or another version: no program is started.
+
+    Args:
+        programs: each as its possible names, the usual one first.
+        which: path of a program.
+    """
+    paths = (next(filter(None, map(which or find_program, names)), None) for names in programs)
+    real = [Path(path).resolve() for path in paths if path is not None]
+    return " ".join(f"{path}:{(s := path.stat()).st_size}:{s.st_mtime_ns}" for path in real)
 
 
 def packages() -> dict[str, str]:

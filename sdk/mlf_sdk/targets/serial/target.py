@@ -40,6 +40,11 @@ class AttachedTarget(Target):
         """See Target."""
         return self.inner.toolchain
 
+    @property
+    def compilers(self) -> tuple[tuple[str, ...], ...]:
+        """See Target."""
+        return self.inner.compilers
+
     def lock_zephyr(self) -> LockZephyr | None:
         """See Target."""
         return self.inner.lock_zephyr()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,19 +17,46 @@ from mlf_sdk.resources import cache_dir, data_dir
 from mlf_sdk.targets.boards.isa import cross_isa
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.process import run_process
-from mlf_sdk.tools.programs import find_program
+from mlf_sdk.tools.programs import find_program, install_command, missing_hint
 
 _DRIVERS = ("cmsdk",)  # UARTs that the machine has
+_OPTIONS = ("-plugin", "-object", "-machine")  # of QEMU that it understands
 _FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 _TIMEOUT_S = 120.0
 
 
-def uses_unicorn(board: Board) -> bool:
-    """True where QEMU is missing, Unicorn is installed, and has the board's core and UART."""
+def uses_unicorn(board: Board, more: Sequence[str] = ()) -> bool:
+    """True where QEMU is missing, Unicorn is installed, and has the board's core and devices.
+
+    Args:
+        more: arguments of QEMU beside those of the board's row.
+    """
     if board.qemu is None or find_program(cross_isa(board).tools.emulator) is not None:
         return False
-    known = bool(core_name(board)) and board.uart is not None and board.uart.driver in _DRIVERS
-    return known and find_spec("unicorn") is not None
+    return not unicorn_lacks(board, more) and find_spec("unicorn") is not None
+
+
+def unicorn_lacks(board: Board, more: Sequence[str] = ()) -> str:
+    """Reason why Unicorn can't take QEMU's place for a board; empty: it can."""
+    if board.platform != "baremetal":
+        return f"Unicorn has no interrupts with priorities, as {board.platform.title()} needs them"
+    if not core_name(board):
+        return f"Unicorn does not run the instructions of {board.cpu}"
+    if board.uart is None or board.uart.driver not in _DRIVERS:
+        return f"Unicorn has no UART '{board.uart.driver if board.uart is not None else ''}'"
+    given = (*(board.qemu.args if board.qemu is not None else ()), *more)
+    other = next((one for one in given if one.startswith("-") and one not in _OPTIONS), "")
+    return f"Unicorn has no option {other}" if other else ""
+
+
+def missing_emulator_hint(board: Board) -> str:
+    """Ways to an emulator for a board for which there is none."""
+    emulator = cross_isa(board).tools.emulator
+    lacks = unicorn_lacks(board)
+    if lacks:
+        more = f"{lacks}. " if find_spec("unicorn") is not None else ""
+        return more + missing_hint(emulator)
+    return f"{missing_hint(emulator)}\nWithout root, Unicorn takes its place: {install_command('unicorn')}"
 
 
 def core_name(board: Board) -> str:
