@@ -11,15 +11,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from archives import Spec, build, write
 from cli_helpers import Caller
 from mlf_sdk.errors import MissingToolError
 from mlf_sdk.targets.baremetal import BaremetalTarget
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.boards.row import with_arguments
+from mlf_sdk.targets.qemu import QemuOptions, start_qemu
 from mlf_sdk.targets.unicorn import launch
 from mlf_sdk.targets.unicorn.launch import emulator_title, unicorn_lacks, uses_unicorn
 from mlf_sdk.targets.unicorn.machine import Windows
-from mlf_sdk.tools import programs
 from tflite_models import small_network
 
 HAS_BOTH = find_spec("unicorn") is not None and shutil.which("qemu-system-arm") is not None
@@ -75,6 +76,43 @@ def test_a_fault_is_reported_as_on_qemu(tmp_path, capsys, request):
     assert found[0] == found[1]
 
 
+@pytest.mark.qemu
+@pytest.mark.skipif(not HAS_BOTH, reason="needs Unicorn and QEMU")
+@pytest.mark.parametrize("options", [("--for", "ram"), ("--stream",)])
+def test_tiles_and_streams_are_counted_as_by_qemu(options, tmp_path, capsys, request):
+    network = tmp_path / "net.tflite"
+    network.write_bytes(small_network())
+    given = ("run", network, "--board", "mps2-an386", "--no-twin", "--json", *options)
+    found = []
+    for _ in range(2):
+        result = Caller(capsys)(*given)
+        assert result.code == 0, result.err
+        found.append(json.loads(result.out))
+        request.getfixturevalue("without_qemu")
+    assert [one["emulator"] for one in found] == ["QEMU", "Unicorn"]
+    for name in ("instructions", "outputs", "build_id", "memory", "toolchain"):
+        assert found[0][name] == found[1][name], name
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(not HAS_BOTH, reason="needs Unicorn and QEMU")
+def test_pushed_parameters_are_kept(tmp_path, capsys, request):
+    """What the emulated board wrote into its slot is there at the next start, of either emulator."""
+    project = tmp_path / "a,project"
+    archive = tmp_path / "net.tar"
+    write(build(Spec(kind="graph")), archive)
+    call = Caller(capsys)
+    given = ("generate", archive, "-o", project, "--board", "mps2-an386", "--executor", "graph")
+    assert call(*given).code == 0
+    request.getfixturevalue("without_qemu")
+    result = call("params", "push", archive, "--project", project)
+    assert result.code == 0, result.err
+    first = call("params", "show", "--project", project)
+    assert "slot 0, generation 1" in first.out
+    request.getfixturevalue("monkeypatch").undo()
+    assert call("params", "show", "--project", project).out == first.out
+
+
 @pytest.mark.skipif(find_spec("unicorn") is None, reason="no Unicorn")
 def test_it_takes_the_place_of_a_missing_qemu_where_it_has_the_core(without_qemu):
     assert uses_unicorn(find_board("mps2-an386"))
@@ -90,10 +128,7 @@ class Fake:
         spec = find_spec("json") if unicorn else None
         monkeypatch.setattr(launch, "find_spec", lambda _: spec)
         monkeypatch.setattr(launch, "find_program", lambda _: None)
-        known = programs.is_installed
-        monkeypatch.setattr(
-            programs, "is_installed", lambda name, *more: "qemu" not in name and known(name, *more)
-        )
+        monkeypatch.setattr(launch, "is_installed", lambda *_: False)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +166,19 @@ def test_options_that_it_lacks_are_left_to_qemu(option, monkeypatch):
     assert uses_unicorn(board)
     assert not uses_unicorn(with_arguments(board, (option, "x")))
     assert option in unicorn_lacks(with_arguments(board, (option, "x")))
+
+
+def test_it_has_no_server_for_a_debugger(monkeypatch, tmp_path):
+    Fake(monkeypatch, unicorn=True)
+    elf = tmp_path / "app.elf"
+    elf.touch()
+    options = QemuOptions(args=("-gdb", "tcp::1", "-S"))
+    with (
+        pytest.raises(MissingToolError) as caught,
+        start_qemu(find_board("mps2-an386"), elf, options),
+    ):
+        raise AssertionError("it was started")
+    assert "Unicorn has no server for a debugger. Install it: sudo apt-get" in caught.value.hint
 
 
 def test_zephyr_needs_qemu(monkeypatch):

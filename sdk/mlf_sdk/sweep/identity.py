@@ -54,10 +54,10 @@ def tool_versions() -> Mapping[str, str]:
     emulators = {isa.tools.emulator for isa in load_isas().values()}
     deciding = {NATIVE, *emulators, *(isa.tools.c for isa in load_isas().values()), UNICORN}
     deciding |= {name for row in load_toolchains().values() for name in row.programs}
-    found = find_tools(tuple(tool for tool in known_tools() if tool.name in deciding))
-    versions = {one.tool.name: one.version for one in found if one.version}
+    statuses = find_tools(tuple(tool for tool in known_tools() if tool.name in deciding))
+    versions = {one.tool.name: one.version for one in statuses if one.version}
     unicorn = versions.pop(UNICORN, "")
-    stands = {one.tool.name for one in found if one.tool.name in emulators and one.replaced_by}
+    stands = {one.tool.name for one in statuses if one.tool.name in emulators and one.replaced_by}
     return {**versions, **dict.fromkeys(stands, f"{UNICORN} {unicorn}")}
 
 

@@ -12,7 +12,7 @@ from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.codegen.templates import template_text
-from mlf_sdk.errors import InputError, MissingToolError, NotBuiltError
+from mlf_sdk.errors import InputError, NotBuiltError
 from mlf_sdk.targets.boards.isa import board_toolchain, counter_source, cross_isa
 from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board, with_arguments
@@ -115,30 +115,17 @@ class BaremetalTarget(CmakeTarget):
         )
 
     @property
-    def emulator(self) -> str | None:
-        """See CmakeTarget; None also where Unicorn takes QEMU's place."""
-        from mlf_sdk.targets.unicorn.launch import uses_unicorn  # few commands start anything
-
-        if self.board.qemu is None or uses_unicorn(self.board):
-            return None
-        return cross_isa(self.board).tools.emulator
-
-    @property
     def emulator_title(self) -> str:
         """See Target."""
         from mlf_sdk.targets.unicorn.launch import emulator_title
 
         return emulator_title(self.board) if self.board.qemu is not None else ""
 
-    def check_emulator(self, program: str) -> None:
-        """See CmakeTarget; the error says what Unicorn lacks for the board."""
-        try:
-            super().check_emulator(program)
-        except MissingToolError as error:
-            from mlf_sdk.targets.unicorn.launch import missing_emulator_hint
+    def check_emulator(self) -> None:
+        """See CmakeTarget."""
+        from mlf_sdk.targets.unicorn.launch import check_emulator
 
-            error.hint = missing_emulator_hint(self.board)
-            raise
+        check_emulator(self.board)
 
     def open(
         self, image: Path | None, *, timeout_s: float, console: Log | None = None

@@ -86,11 +86,6 @@ class CmakeTarget(BoardTarget):
     build_variables: Mapping[str, str] = {}  # of the environment of builds
 
     @property
-    def emulator(self) -> str | None:
-        """Emulator that an image is started with; None: it needs none, or one that is installed with us."""
-        return None
-
-    @property
     @abstractmethod
     def compilers(self) -> tuple[tuple[str, ...], ...]:
         """Programs that compile, each as its possible names."""
@@ -99,16 +94,15 @@ class CmakeTarget(BoardTarget):
         """See Target."""
         programs = [("cmake",), ("ninja", "ninja-build", "samu"), *self.compilers] if build else []
         require_programs(programs, f"building for {self.board.name}")
-        if start and self.emulator:
-            self.check_emulator(self.emulator)
+        if start:
+            self.check_emulator()
 
-    def check_emulator(self, program: str) -> None:
+    def check_emulator(self) -> None:
         """Refuse to start an image without an emulator.
 
         Raises:
             MissingToolError: it is not installed.
         """
-        require_programs([(program,)], f"starting {self.board.name}")
 
     def build(
         self, folder: Path, *, timeout_s: float, sign: Path | None = None, log: Log | None = None

@@ -116,8 +116,9 @@ def start_qemu(board: Board, elf: Path, options: QemuOptions | None = None) -> I
     """
     if not elf.is_file():
         raise InputError("there is no such image", where=str(elf), hint="Build the project first.")
-    from mlf_sdk.targets.unicorn.launch import unicorn_argv, uses_unicorn
+    from mlf_sdk.targets.unicorn.launch import check_emulator, unicorn_argv, uses_unicorn
 
+    check_emulator(board, (options or QemuOptions()).args)
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:

@@ -147,24 +147,24 @@ def find_tools(
         package: version of a package of Python; None: it is not installed.
     """
     known = known_tools() if tools is None else tools
-    found = [_status(tool, runner, which) if tool.asks else _package(tool, package) for tool in known]
-    return tuple(replace(one, replaced_by=_stand_in(one, found)) for one in found)
+    statuses = [_status(tool, runner, which) if tool.asks else _package(tool, package) for tool in known]
+    return tuple(replace(one, replaced_by=_stand_in(one, statuses)) for one in statuses)
 
 
-def _stand_in(status: ToolStatus, found: Sequence[ToolStatus]) -> str:
+def _stand_in(status: ToolStatus, statuses: Sequence[ToolStatus]) -> str:
     """Name of the tool that is used in a missing one's place."""
-    running = {one.tool.name for one in found if one.runs}
-    present = {one.tool.name for one in found if one.path is not None}
+    running = {one.tool.name for one in statuses if one.runs}
+    present = {one.tool.name for one in statuses if one.path is not None}
     tool = status.tool
     is_used = status.path is None and tool.stand_in in running and tool.together not in present
     return tool.stand_in if is_used else ""
 
 
 def _package(tool: Tool, package: Callable[[str], str | None]) -> ToolStatus:
-    found = package(tool.name)
-    if found is None:
+    installed = package(tool.name)
+    if installed is None:
         return ToolStatus(tool=tool, path=None, version=None, hint=install_hint(tool.name))
-    return ToolStatus(tool=tool, path=tool.name, version=found)
+    return ToolStatus(tool=tool, path=tool.name, version=installed)
 
 
 def _status(tool: Tool, runner: ProcessRunner, which: Callable[[str], str | None]) -> ToolStatus:

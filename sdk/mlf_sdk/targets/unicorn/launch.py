@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-from mlf_sdk.errors import ToolError
+from mlf_sdk.errors import MissingToolError, ToolError
 from mlf_sdk.resources import cache_dir, data_dir
 from mlf_sdk.targets.boards.isa import cross_isa
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.process import run_process
-from mlf_sdk.tools.programs import find_program, install_command, missing_hint
+from mlf_sdk.tools.programs import find_program, install_command, is_installed, missing_hint
 
 _DRIVERS = ("cmsdk",)  # UARTs that the machine has
 _OPTIONS = ("-plugin", "-object", "-machine")  # of QEMU that it understands
@@ -44,19 +44,31 @@ def unicorn_lacks(board: Board, more: Sequence[str] = ()) -> str:
         return f"Unicorn does not run the instructions of {board.cpu}"
     if board.uart is None or board.uart.driver not in _DRIVERS:
         return f"Unicorn has no UART '{board.uart.driver if board.uart is not None else ''}'"
+    if "-gdb" in more:
+        return "Unicorn has no server for a debugger"
     given = (*(board.qemu.args if board.qemu is not None else ()), *more)
     other = next((one for one in given if one.startswith("-") and one not in _OPTIONS), "")
     return f"Unicorn has no option {other}" if other else ""
 
 
-def missing_emulator_hint(board: Board) -> str:
-    """Ways to an emulator for a board for which there is none."""
+def check_emulator(board: Board, more: Sequence[str] = ()) -> None:
+    """Refuse to start an image without an emulator; the error says what Unicorn lacks for it.
+
+    Args:
+        more: arguments of QEMU beside those of the board's row.
+
+    Raises:
+        MissingToolError: QEMU is not installed, and Unicorn is not either, or can't take its place.
+    """
     emulator = cross_isa(board).tools.emulator
-    lacks = unicorn_lacks(board)
-    if lacks:
-        more = f"{lacks}. " if find_spec("unicorn") is not None else ""
-        return more + missing_hint(emulator)
-    return f"{missing_hint(emulator)}\nWithout root, Unicorn takes its place: {install_command('unicorn')}"
+    if board.qemu is None or is_installed(emulator, None, None) or uses_unicorn(board, more):
+        return
+    lacks, hint = unicorn_lacks(board, more), missing_hint(emulator)
+    if not lacks:
+        hint += f"\nWithout root, Unicorn takes its place: {install_command('unicorn')}"
+    elif find_spec("unicorn") is not None:
+        hint = f"{lacks}. {hint}"
+    raise MissingToolError(f"'{emulator}' is not installed", where=f"starting {board.name}", hint=hint)
 
 
 def core_name(board: Board) -> str:

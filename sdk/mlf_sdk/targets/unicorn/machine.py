@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import mmap
 import socket
 import sys
 from collections import deque
@@ -21,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from mlf_sdk.targets.boards.load import machine_of
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.unicorn.launch import core_name
 
@@ -100,7 +102,13 @@ class Machine:
     """A board that runs an image."""
 
     def __init__(
-        self, board: Board, elf: Path, console: socket.socket, hook: Path, windows: Windows | None
+        self,
+        board: Board,
+        elf: Path,
+        console: socket.socket,
+        hook: Path,
+        windows: Windows | None,
+        store: Path | None = None,
     ) -> None:
         unicorn: Any = import_module("unicorn")
         arm_const: Any = import_module("unicorn.arm_const")
@@ -112,14 +120,16 @@ class Machine:
         self.sent = bytearray()
         self.registers: dict[int, int] = {}
         self.started = self.wraps = self.bad_address = 0
-        self._map(elf, unicorn)
+        self._map(elf, store, unicorn)
         self._hook(hook, unicorn)
 
-    def _map(self, elf: Path, unicorn: Any) -> None:  # noqa: ANN401
+    def _map(self, elf: Path, store: Path | None, unicorn: Any) -> None:  # noqa: ANN401
         from elftools.elf.elffile import ELFFile
 
+        kept = self._keep(store, unicorn) if store is not None else None
         for memory in self.board.memories:
-            self.uc.mem_map(memory.origin, memory.size_bytes)
+            if memory.origin != kept:
+                self.uc.mem_map(memory.origin, memory.size_bytes)
         self.uc.mem_map(_RETURN, _PAGE)
         with elf.open("rb") as stream:
             for part in ELFFile(stream).iter_segments("PT_LOAD"):
@@ -131,6 +141,18 @@ class Machine:
         self.uc.mmio_map(uart.base, _PAGE, self._uart_read, None, self._uart_write, None)
         self.uc.mmio_map(_SYSTEM, _PAGE, self._system_read, None, self._system_write, None)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._invalid)
+
+    def _keep(self, store: Path, unicorn: Any) -> int:  # noqa: ANN401
+        """Map the machine's main memory from the file that keeps it between starts; its address."""
+        machine = machine_of(self.board)
+        main = next(one for one in machine.memories if one.main) if machine is not None else None
+        if main is None:
+            raise ValueError("the board has no memory that can be kept")
+        with store.open("r+b") as stream:
+            self.store = mmap.mmap(stream.fileno(), main.size_bytes)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self.store))
+        self.uc.mem_map_ptr(main.origin, main.size_bytes, unicorn.UC_PROT_ALL, start)
+        return main.origin
 
     def _hook(self, hook: Path, unicorn: Any) -> None:  # noqa: ANN401
         flash = self.board.flash
@@ -301,13 +323,22 @@ def _argument_of(name: str, arguments: Sequence[str]) -> Iterator[str]:
             yield value
 
 
+def _path_of(backend: str) -> Path:
+    """File of a memory: commas in its path are written twice."""
+    parts = backend.replace(",,", "\0").split(",")
+    path = next(part.partition("=")[2] for part in parts if part.startswith("mem-path="))
+    return Path(path.replace("\0", ","))
+
+
 def run_machine(arguments: Sequence[str]) -> None:
     """Emulate a board: its row as JSON, image, file descriptor of the console, hook, arguments of QEMU."""
     row, elf, console, hook, *more = arguments
     plugin = next(_argument_of("-plugin", more), None)
+    store = next(map(_path_of, _argument_of("-object", more)), None)
     with socket.socket(fileno=int(console)) as connection:
         board = msgspec.json.decode(row, type=Board)
-        Machine(board, Path(elf), connection, Path(hook), Windows(plugin) if plugin else None).run()
+        windows = Windows(plugin) if plugin else None
+        Machine(board, Path(elf), connection, Path(hook), windows, store).run()
 
 
 if __name__ == "__main__":
