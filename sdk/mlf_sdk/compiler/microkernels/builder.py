@@ -37,6 +37,7 @@ BYTES: Final = Kind("const int8_t *", 1)
 OUTPUT_WORDS: Final = Kind("int32_t *", 4)
 OUTPUT_BYTES: Final = Kind("int8_t *", 1)
 ROWS: Final = Kind("const int8_t *const *", 4)
+ROWS_OF_WORDS: Final = Kind("const int32_t *const *", 4)
 VECTOR: Final = Kind("mlf_vector ", file="vector")
 PREDICATE: Final = Kind("uint32_t ", file="predicate")  # a number of lanes
 HIGH_WORD: Final = Kind("uint32_t ", file="high")  # registers that few instructions reach
