@@ -103,7 +103,7 @@ class Graph:
 
     Attributes:
         labels: strings that an output stands for by their places, or none; empty where no output has any.
-        narrow: numbers of convolutions that are to take little scratch, in tiles of few pixels.
+        small_tiles: numbers of convolutions that take tiles of two pixels, which need less scratch.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Graph:
     outputs: tuple[int, ...]
     states: tuple[State, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
-    narrow: frozenset[int] = frozenset()
+    small_tiles: frozenset[int] = frozenset()
 
     def read(self, operator: Operator) -> tuple[Value, ...]:
         """Values that ``operator`` reads."""

@@ -288,12 +288,12 @@ class Fused(Operator):
         operators: in the graph's order.
         lines: rows of its output that each operator makes at once; empty: one.
         scratch_bytes: that kernels of rows may take where they can take less.
-        narrow: convolutions take smaller tiles, and more instructions, where their scratch is more than that.
+        fit_scratch: convolutions keep to it, too, by smaller tiles, and take more instructions.
         streamed: those of its inputs whose rows come one after the other, without a whole tensor.
     """
 
     operators: tuple[Operator, ...]
     lines: tuple[int, ...] = ()
     scratch_bytes: int = SCRATCH_BYTES
-    narrow: bool = False
+    fit_scratch: bool = False
     streamed: tuple[int, ...] = ()

@@ -168,12 +168,12 @@ def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Ker
         return
     subject = subject_of(graph, operator)
     kernels = _made(subject, _places(graph, operator, choice))
-    if isinstance(operator, Conv2D) and operator.number in graph.narrow:
+    if isinstance(operator, Conv2D) and operator.number in graph.small_tiles:
         usual = next(kernels, None)
         if usual is not None:
-            from mlf_sdk.compiler.kernels.convolution import narrow
+            from mlf_sdk.compiler.kernels.convolution import small_tile_first
 
-            yield from narrow(subject[0], usual)
+            yield from small_tile_first(subject[0], usual)
     yield from kernels
 
 

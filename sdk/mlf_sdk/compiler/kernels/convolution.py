@@ -69,7 +69,7 @@ def tiled(layer: Contraction, pixels: int = 0) -> Kernel | None:
     return layout.kernel(f"{tile}(b0, p0, {{}}, {channels})", fast, helpers, (stream,))
 
 
-def narrow(layer: Contraction, usual: Kernel) -> tuple[Kernel, ...]:
+def small_tile_first(layer: Contraction, usual: Kernel) -> tuple[Kernel, ...]:
     """The usual kernel, behind one with tiles of two pixels where that takes less scratch."""
     smaller = tiled(layer, 2)
     less = smaller is not None and smaller.workspace_bytes < usual.workspace_bytes

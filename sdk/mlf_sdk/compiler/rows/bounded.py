@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.rows.choose import narrowed, row_choices, streamed_choices
+from mlf_sdk.compiler.rows.choose import row_choices, streamed_choices, with_small_tiles
 from mlf_sdk.compiler.schedule import Choice, candidates
 
 
@@ -22,13 +22,13 @@ def graphs_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Gra
         graph, lambda part, one: candidates(part, one, choice)
     )
     yield from choices.within(most_bytes)
-    least = narrowed(choices)
+    least = with_small_tiles(choices)
     yield least.fused(least.cuts[0])
 
 
 def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
     """Choices of regions of an improved graph: bytes of RAM by the search, and layers that run by rows."""
     choices = row_choices(graph, lambda part, one: candidates(part, one, choice))
-    least = narrowed(choices)  # as for a bound: whatever it takes
+    least = with_small_tiles(choices)  # as for a bound: whatever it takes
     cuts = choices.cuts if least is choices else (least.cuts[0], *choices.cuts)
     return tuple((cut.peak_bytes, sum(b - a for a, b in cut.intervals if b - a > 1)) for cut in cuts)

@@ -54,12 +54,12 @@ class Choices(msgspec.Struct, frozen=True):
                     lines,
                     scratch,
                     streamed,
-                    narrow=self._narrow,
+                    fit_scratch=self._fit_scratch,
                 )
         return graph
 
     @property
-    def _narrow(self) -> bool:
+    def _fit_scratch(self) -> bool:
         return self.memory.mode is InputMode.STREAMED
 
     def within(self, most_bytes: int) -> Iterator[Graph]:
@@ -105,7 +105,9 @@ class Choices(msgspec.Struct, frozen=True):
         """Memory of operators by their positions; None for one that does not make so many rows at once."""
         operators = self.memory.operators
         return {
-            k: _memory_of(self.graph, operators[k], self.kernels, n, scratch_bytes, narrow=self._narrow)
+            k: _memory_of(
+                self.graph, operators[k], self.kernels, n, scratch_bytes, fit_scratch=self._fit_scratch
+            )
             for k, n in lines.items()
         }
 
@@ -133,9 +135,9 @@ def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOL
         ValueError: the input is streamed, and the operators that read it can't run by rows, or not in what
             the layers take on whole inputs.
     """
-    narrow = mode is InputMode.STREAMED
+    fit_scratch = mode is InputMode.STREAMED
     result = [
-        _memory_of(graph, operator, kernels, narrow=narrow) or OperatorMemory()
+        _memory_of(graph, operator, kernels, fit_scratch=fit_scratch) or OperatorMemory()
         for operator in graph.operators
     ]
     plain = RowMemory(graph, result)
@@ -151,19 +153,19 @@ def least_ram(graph: Graph, kernels: Kernels) -> Graph:
 
     Convolutions take tiles of few pixels where that saves much.
     """
-    choices = narrowed(row_choices(graph, kernels), _WORTH)
+    choices = with_small_tiles(row_choices(graph, kernels), _WORTH)
     return choices.fused(choices.cuts[0])
 
 
-def narrowed(choices: Choices, share: float = 1.0) -> Choices:
+def with_small_tiles(choices: Choices, share: float = 1.0) -> Choices:
     """Choices in which convolutions take tiles of few pixels where the least RAM needs it; else the same.
 
     Args:
         share: of the RAM, that it must come down to: such tiles take many more instructions.
     """
     given = choices
-    while more := choices.largest_scratch() - choices.graph.narrow:
-        graph = dataclasses.replace(choices.graph, narrow=choices.graph.narrow | more)
+    while more := choices.largest_scratch() - choices.graph.small_tiles:
+        graph = dataclasses.replace(choices.graph, small_tiles=choices.graph.small_tiles | more)
         fewer = row_choices(graph, choices.kernels, choices.memory.mode)
         if fewer.cuts[0].peak_bytes >= choices.cuts[0].peak_bytes:
             break
@@ -209,7 +211,7 @@ def streamed(graph: Graph, kernels: Kernels, *, least: bool) -> Graph:
     choices = streamed_choices(graph, kernels)
     if not least:
         return choices.fused(choices.cuts[-1])
-    choices = narrowed(choices, _WORTH)
+    choices = with_small_tiles(choices, _WORTH)
     return choices.fused(choices.cuts[0])
 
 
@@ -237,7 +239,7 @@ def _memory_of(
     lines: int = 1,
     scratch_bytes: int = SCRATCH_BYTES,
     *,
-    narrow: bool = False,
+    fit_scratch: bool = False,
 ) -> OperatorMemory | None:
     """Memory of an operator's kernels; None where those of rows do not make so many at once."""
     kernel: Kernel | None = next(kernels(graph, operator), None)
@@ -245,7 +247,7 @@ def _memory_of(
         return OperatorMemory(row_workspace_bytes=None) if lines == 1 else None
     firings = firings_of(graph, operator, lines)
     tiles = (
-        row_tiles(graph, operator, firings, kernels, scratch_bytes, narrow=narrow)
+        row_tiles(graph, operator, firings, kernels, scratch_bytes, fit_scratch=fit_scratch)
         if firings is not None
         else ()
     )

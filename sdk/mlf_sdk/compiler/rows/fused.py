@@ -20,12 +20,12 @@ def fuse(
     scratch_bytes: int = SCRATCH_BYTES,
     streamed: Sequence[int] = (),
     *,
-    narrow: bool = False,
+    fit_scratch: bool = False,
 ) -> Graph:
     """The graph with operators as one, at the place of the last of them.
 
     Args:
-        lines, scratch_bytes, streamed, narrow: see `Fused`.
+        lines, scratch_bytes, streamed, fit_scratch: see `Fused`.
     """
     inside = {id(one) for one in operators}
     made = {y for o in operators for y in o.outputs}
@@ -40,7 +40,7 @@ def fuse(
         operators=tuple(operators),
         lines=tuple(lines),
         scratch_bytes=scratch_bytes,
-        narrow=narrow,
+        fit_scratch=fit_scratch,
         streamed=tuple(streamed),
     )
     last = operators[-1]

@@ -48,7 +48,7 @@ def region_kernel(graph: Graph, fused: Fused, kernels: Kernels) -> Kernel | None
     """
     region = region_of(graph, fused)
     tiles = [
-        row_tiles(graph, o, one, kernels, fused.scratch_bytes, narrow=fused.narrow)
+        row_tiles(graph, o, one, kernels, fused.scratch_bytes, fit_scratch=fused.fit_scratch)
         for o, one in zip(region.operators, region.firings, strict=True)
     ]
     if not all(tiles):

@@ -27,7 +27,7 @@ Kernels = Callable[[Graph, Operator], Iterator[Kernel]]
 _MOST_KINDS = 8  # of rows that are put together differently
 _MOST_TILES = 16  # tests before a row
 _PAIRED = ("depthwise_3x3",)  # families of kernels of pairs of rows
-_NARROWED = ("conv_2ch", "conv_1x1_2ch")  # families that `conv_2ch_int8.in_scratch` has smaller tiles of
+_FITTED = ("conv_2ch", "conv_1x1_2ch")  # families that `conv_2ch_int8.in_scratch` has smaller tiles of
 _WORD = 4  # bytes: kernels read words, so that rows must begin at whole ones
 
 
@@ -51,12 +51,12 @@ def row_tiles(
     kernels: Kernels,
     scratch_bytes: int = SCRATCH_BYTES,
     *,
-    narrow: bool = False,
+    fit_scratch: bool = False,
 ) -> tuple[RowTile, ...]:
     """Kernels of all firings of an operator, in their order; none where some firing has none.
 
     Args:
-        scratch_bytes, narrow: see `Fused`.
+        scratch_bytes, fit_scratch: see `Fused`.
     """
     if firings.reduces:
         return _sums(graph, operator, firings)
@@ -73,7 +73,7 @@ def row_tiles(
         blocks = _blocks(graph, operator, firings, kernels, scratch_bytes)
     if blocks or firings.lines > 1:
         return blocks
-    return _tiles(graph, operator, firings, kernels, scratch_bytes if narrow else None)
+    return _tiles(graph, operator, firings, kernels, scratch_bytes if fit_scratch else None)
 
 
 def _tiles(
@@ -203,7 +203,7 @@ def _kernel(
         and scratch_bytes is not None
         and kernel.workspace_bytes > scratch_bytes
         and isinstance(operator, Conv2D)
-        and kernel.family in _NARROWED
+        and kernel.family in _FITTED
     ):
         kernel = in_scratch(Contraction.of(part, operator), scratch_bytes) or kernel
     states = kernel is not None and any(p.role is Role.STATE for p in kernel.parameters)
