@@ -65,7 +65,10 @@ class LockRegion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class LockLayer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Operator of the source model that a step computes: its number there, name, window, kernel and MACs."""
+    """Operator of the source model that a step computes: its number there, name, window, kernel and MACs.
+
+    ``inside`` are the layers of a region that runs by rows, without kernels of their own.
+    """
 
     number: int
     operator: str
@@ -73,6 +76,7 @@ class LockLayer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     kernel: str
     macs: int
     origin: str = ""
+    inside: tuple[LockLayer, ...] = ()
 
     @property
     def text(self) -> str:

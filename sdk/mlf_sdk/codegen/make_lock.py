@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -169,9 +168,15 @@ def _lock_layer(layer: Layer | None) -> LockLayer | None:
     """The layer without what only its choice of a kernel is about."""
     if layer is None:
         return None
-    values = dataclasses.asdict(layer)
-    del values["counted"]
-    return LockLayer(**values)
+    return LockLayer(
+        number=layer.number,
+        operator=layer.operator,
+        detail=layer.detail,
+        kernel=layer.kernel,
+        macs=layer.macs,
+        origin=layer.origin,
+        inside=tuple(filter(None, map(_lock_layer, layer.inside))),
+    )
 
 
 def _kernel_symbols(layout: ModelLayout, linkage: Linkage) -> tuple[str, ...]:

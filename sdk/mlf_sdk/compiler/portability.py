@@ -28,6 +28,14 @@ _DEFINITIONS: Final = {
 #endif
 """,
     "MLF_NOINLINE": _attribute("MLF_NOINLINE", "noinline"),
+    "MLF_LAYER": """#if defined(__GNUC__) && !defined(__clang__)
+#define MLF_LAYER __attribute__((noinline, no_icf)) /* its own function, for profiles and crash reports */
+#elif defined(__GNUC__)
+#define MLF_LAYER __attribute__((noinline))
+#else
+#define MLF_LAYER
+#endif
+""",
     "MLF_ALWAYS_INLINE": _attribute("MLF_ALWAYS_INLINE", "always_inline"),
     "MLF_MAY_ALIAS": _attribute("MLF_MAY_ALIAS", "may_alias"),
     "leading_zeros": """static MLF_INLINE int32_t leading_zeros(uint32_t v)

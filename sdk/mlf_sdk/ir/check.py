@@ -151,7 +151,15 @@ def _step_problems(step: Step, place: str) -> Iterator[_Problem]:
     if not step.is_packed and step.allocated and step.workspace_stack_bytes:
         yield f"{place}.workspaces", "both slots and a stack"
     layer = step.layer
-    if layer and min(layer.number, layer.macs, *(cost for _, cost in layer.counted)) < 0:
+    layers = (layer, *layer.inside) if layer else ()
+    counted = layer.counted if layer else ()
+    if (
+        min(
+            (*(n for one in layers for n in (one.number, one.macs)), *(cost for _, cost in counted)),
+            default=0,
+        )
+        < 0
+    ):
         yield f"{place}.layer", "a negative number"
     if any(position not in range(len(step.arguments)) for position in step.escaping_args):
         yield f"{place}.escaping_args", f"arguments {list(step.escaping_args)} of {len(step.arguments)}"

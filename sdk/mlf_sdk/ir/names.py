@@ -57,3 +57,22 @@ class NameTable:
             candidate = base[: max_length - len(suffix)] + suffix
         self._taken.add(candidate.lower())
         return candidate
+
+
+_LAYER = re.compile(r"rows_layer_(\d+)_")
+
+
+def layer_function(number: int, name: str) -> str:
+    """Name of the function of a layer that runs by rows, inside the step of its region.
+
+    Args:
+        number: of the layer in the source model.
+        name: which tells its functions apart.
+    """
+    return f"rows_layer_{number}_{name}"
+
+
+def layer_of_function(function: str) -> int | None:
+    """Number of the layer whose function has this name, as compilers append to it; None for all others."""
+    match = _LAYER.match(function)
+    return int(match[1]) if match else None

@@ -78,6 +78,7 @@ class Layer:
         macs: multiplications with weights.
         counted: kernels that were measured and the cost of a call, the chosen one first; empty: none was.
         origin: generator of the kernel's code where it is not the compiler that made the archive.
+        inside: layers of a region that runs by rows, in their order; empty: it is one layer.
     """
 
     number: int
@@ -87,6 +88,7 @@ class Layer:
     macs: int
     counted: tuple[tuple[str, int], ...] = ()
     origin: str = ""
+    inside: tuple[Layer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

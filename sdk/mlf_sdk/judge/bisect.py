@@ -252,6 +252,7 @@ def _difference(
         expected=_number(expected[at]),
         got=_number(got[at]),
         same_inputs=same_inputs,
+        inside=tuple(layer.number for layer in step.layer.inside) if step.layer is not None else (),
     )
 
 

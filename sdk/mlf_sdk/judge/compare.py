@@ -84,6 +84,7 @@ class StepDifference:
         at: index of the element with the largest difference.
         expected, got: that element on the reference and on the other target.
         same_inputs: the inputs of the step are equal bit for bit; else they differ within the tolerance.
+        inside: numbers of the layers that run by rows in the step, whose own outputs are never whole.
     """
 
     number: int
@@ -98,6 +99,7 @@ class StepDifference:
     expected: float | int
     got: float | int
     same_inputs: bool
+    inside: tuple[int, ...] = ()
 
 
 def compare_outputs(

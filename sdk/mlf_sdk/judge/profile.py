@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 from typing import Literal
@@ -43,6 +43,29 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LayerProfile:
+    """Cost of a layer that runs by rows inside a step.
+
+    Attributes:
+        layer: operator of the source model.
+        cost: median over the runs, in the profile's unit, without what keeps and moves the rows.
+        least, most: over the runs.
+        share: of the total, 0 to 1.
+    """
+
+    layer: LockLayer
+    cost: int
+    least: int
+    most: int
+    share: float
+
+    @property
+    def per_mac(self) -> float | None:
+        """Cost of one multiply-accumulate; None if there are none."""
+        return self.cost / self.layer.macs if self.layer.macs else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepProfile:
     """One row of a profile.
 
@@ -56,6 +79,7 @@ class StepProfile:
         cycles: estimated; None where nothing was estimated.
         layer: operator of the source model that it computes; None where the archive does not state it.
         shapes: of its first input and first output: ``1x32x32x3 > 1x32x32x16``; empty when not known.
+        inside: layers that run by rows in it, in their order; empty: one layer, or they were not counted.
     """
 
     index: int
@@ -68,6 +92,7 @@ class StepProfile:
     cycles: int | None = None
     layer: LockLayer | None = None
     shapes: str = ""
+    inside: tuple[LayerProfile, ...] = ()
 
     @property
     def per_mac(self) -> float | None:
@@ -162,6 +187,8 @@ class Costs:
         rows: for each run, a cost of each row.
         estimate: cycles of the last run; None where nothing was estimated.
         row_estimates: cycles of its rows.
+        inside: for each run, the cost of layers inside of rows, by the numbers of row and layer; empty: they
+            were not counted.
     """
 
     totals: tuple[int, ...]
@@ -169,6 +196,7 @@ class Costs:
     rows: tuple[tuple[int, ...], ...]
     estimate: Estimate | None = None
     row_estimates: tuple[Estimate, ...] = ()
+    inside: tuple[Mapping[tuple[int, int], int], ...] = ()
 
 
 def step_rows(costs: Costs, works: Sequence[Work]) -> tuple[StepProfile, ...]:
@@ -204,12 +232,45 @@ def works_of(model: LockModel) -> tuple[Work, ...]:
     return tuple(_work(model, step) for step in model.steps)
 
 
-def with_layers(steps: Sequence[StepProfile], model: LockModel) -> tuple[StepProfile, ...]:
-    """Add the source model's operators and shapes to the rows of the model's steps, in order."""
+def with_layers(
+    steps: Sequence[StepProfile], model: LockModel, costs: Costs | None = None
+) -> tuple[StepProfile, ...]:
+    """Add the source model's operators and shapes to the rows of the model's steps, in order.
+
+    Args:
+        costs: from which the rows were made, for those of layers inside.
+    """
     return tuple(
-        dataclasses.replace(row, layer=step.layer, shapes=_shapes(model, step))
+        dataclasses.replace(
+            row,
+            layer=step.layer,
+            shapes=_shapes(model, step),
+            inside=() if costs is None else _inside(row.index, step, costs),
+        )
         for row, step in zip(steps, model.steps, strict=True)
     )
+
+
+def _inside(index: int, step: LockStep, costs: Costs) -> tuple[LayerProfile, ...]:
+    """Costs of the layers inside of a step; none where they were not counted."""
+    layers = step.layer.inside if step.layer is not None else ()
+    if not any(at == index for run in costs.inside for at, _ in run):
+        return ()
+    total = median_low(costs.totals)
+    result = []
+    for layer in layers:
+        column = [run.get((index, layer.number), 0) for run in costs.inside]
+        cost = median_low(column)
+        result.append(
+            LayerProfile(
+                layer=layer,
+                cost=cost,
+                least=min(column),
+                most=max(column),
+                share=cost / total if total else 0.0,
+            )
+        )
+    return tuple(result)
 
 
 def _shapes(model: LockModel, step: LockStep) -> str:

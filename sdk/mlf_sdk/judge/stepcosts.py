@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,7 +15,15 @@ from mlf_sdk.judge.counting import Counts, WindowCount, counter, with_rows
 from mlf_sdk.judge.cycles import Estimator
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.judge.profile import Costs
-from mlf_sdk.judge.windows import ROWS, Window, function_window, handlers, kernel_window, row_windows
+from mlf_sdk.judge.windows import (
+    ROWS,
+    Window,
+    function_window,
+    handlers,
+    kernel_window,
+    layer_windows,
+    row_windows,
+)
 from mlf_sdk.targets.target import Target
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
@@ -23,6 +32,7 @@ from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.steps import advance
 
 RUN, STEP = "run", "step"
+_LAYER = "layer"  # windows of layers inside a step: layer.STEP.LAYER.FUNCTION
 
 
 def inner_kernels(model: LockModel, image: Image) -> tuple[str, ...]:
@@ -34,7 +44,7 @@ def inner_kernels(model: LockModel, image: Image) -> tuple[str, ...]:
 
 
 def windows_of(model: LockModel, image: Image) -> tuple[Window, ...]:
-    """Windows to count: a run, and in it each step, or each kernel of an ahead-of-time model.
+    """Windows to count: a run, in it each step and layers inside, or each kernel of an ahead-of-time model.
 
     Raises:
         LookupError: the image is not made as expected.
@@ -44,8 +54,15 @@ def windows_of(model: LockModel, image: Image) -> tuple[Window, ...]:
     return (
         function_window(image, "mlf_run", window=RUN),
         *row_windows(image),
-        *(inner or [kernel_window(image, window=STEP)]),
+        *(inner or [kernel_window(image, window=STEP), *_layers(model, image)]),
     )
+
+
+def _layers(model: LockModel, image: Image) -> Iterable[Window]:
+    """Windows of the layers inside of steps."""
+    for number, step in enumerate(model.steps):
+        if step.layer is not None and step.layer.inside:
+            yield from layer_windows(image, step.symbol, window=f"{_LAYER}.{number}")
 
 
 def count_steps(
@@ -80,8 +97,10 @@ def count_steps(
                 session.write_inputs(info, inputs, deadline)
                 session.run(info, deadline=deadline)
         counts = counting.read()
-        counts = dataclasses.replace(counts, passes=with_rows(counts.passes, ROWS, RUN))
-    costs = _costs(model, image, counts, runs)
+    inside = _costs_inside(counts, handlers(image))[1:]
+    passes = [one for one in counts.passes if not _is_layer(one)]
+    counts = dataclasses.replace(counts, passes=with_rows(passes, ROWS, RUN))
+    costs = dataclasses.replace(_costs(model, image, counts, runs), inside=inside)
     return costs if estimator is None else _estimated(costs, counts, image, estimator)
 
 
@@ -124,6 +143,24 @@ def _costs(model: LockModel, image: Image, counts: Counts, runs: int) -> Costs:
             where=f"model {model.name}",
         )
     return Costs(totals=tuple(totals[1:]), names=result, rows=tuple(rows[1:]))
+
+
+def _is_layer(one: WindowCount) -> bool:
+    return one.name.startswith(f"{_LAYER}.")
+
+
+def _costs_inside(counts: Counts, in_interrupts: Iterable[str]) -> tuple[dict[tuple[int, int], int], ...]:
+    """Instructions of each run in the layers inside of steps, by the numbers of step and layer."""
+    result = []
+    sums = Counter[tuple[int, int]]()
+    for one in counts.passes:
+        if _is_layer(one):
+            step, layer = map(int, one.name.split(".")[1:3])
+            sums[step, layer] += one.total - one.instructions(*in_interrupts)
+        elif one.name == RUN:
+            result.append(dict(sums))
+            sums.clear()
+    return tuple(result)
 
 
 def _own(one: WindowCount, in_interrupts: Iterable[str]) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.analysis.machine.registry import machine_code
+from mlf_sdk.ir.names import layer_of_function
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.machine.calls import Call
@@ -61,6 +62,29 @@ def kernel_window(image: Image, *, window: str = "step") -> Window:
     if len(calls) != 1:
         raise LookupError(f"mlf_run has {len(calls)} calls through a register; one was expected")
     return Window(name=window, begin=calls[0].address, ends=(calls[0].after,))
+
+
+def layer_windows(image: Image, region: str, *, window: str) -> tuple[Window, ...]:
+    """Windows of the layers that the function ``region`` runs by rows; none where it is no such function.
+
+    Args:
+        window: what their names begin with; the number of the layer and that of its function follow.
+
+    Raises:
+        LookupError: it is not linked.
+    """
+    calls: dict[int, list[Call]] = {}
+    for call in _calls(image, image.address_of(region)):
+        if call.target is not None and call.returns:
+            calls.setdefault(call.target, []).append(call)
+    result: list[Window] = []
+    for target, sites in calls.items():
+        function = image.function_at(target)
+        layer = layer_of_function(function.name) if function is not None else None
+        if layer is not None:
+            name = f"{window}.{layer}.{len(result)}"
+            result.append(Window(name=name, begin=target, ends=tuple(site.after for site in sites)))
+    return tuple(result)
 
 
 def returns_of(image: Image, callee: int) -> tuple[int, ...]:

@@ -208,7 +208,7 @@ def _profile(project: TargetProject, measured: _Measured, wait_states: int, boar
     works = works_of(project.model) if measured.rows == "steps" else (Work(),) * len(costs.names)
     steps = with_waits(step_rows(costs, works), wait_states)
     if measured.rows == "steps":
-        steps = with_layers(steps, project.model)
+        steps = with_layers(steps, project.model, costs)
     total = median_low(costs.totals)
     return Profile(
         model=project.model.name,

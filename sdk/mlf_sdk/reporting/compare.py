@@ -63,6 +63,17 @@ def difference_parts(first: StepDifference) -> Parts:
                 f"{difference.mismatches:,} of {difference.elements:,} elements differ, "
                 f"by up to {difference.max_abs:.6g}",
                 f"most at {where}: {first.expected:.9g} expected, {first.got:.9g} on the other target",
+                *_unobserved(first.inside),
             ],
         ),
+    ]
+
+
+def _unobserved(layers: tuple[int, ...]) -> list[str]:
+    """Text about the layers inside of a step."""
+    if not layers:
+        return []
+    return [
+        f"layers {layers[0]} to {layers[-1]} run by rows in this step and can't be observed one by one: "
+        "without --for ram, --stream and --max-arena each is a step"
     ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from mlf_sdk.judge.profile import Profile, StepProfile
+from mlf_sdk.judge.profile import LayerProfile, Profile, StepProfile
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table
 
 _BAR = 20
@@ -22,20 +22,30 @@ def profile_parts(profile: Profile) -> Parts:
     ]
 
 
+_Row = StepProfile | LayerProfile
+
+
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the table: its heading, the text of a step, and what the last two rows have in it."""
+    """A column of the table: its heading, texts of a step and of a layer inside, and of the last two rows."""
 
     heading: str
     cell: Callable[[StepProfile], str]
+    inner: Callable[[LayerProfile], str] = lambda _: ""
     overhead: str = ""
     total: str = ""
 
 
 def measured_parts(profile: Profile, steps: Iterable[StepProfile]) -> Parts:
-    """Lay out the measurement, the cost of each of ``steps`` in their order, and the sums."""
+    """Lay out the measurement, the cost of each of ``steps`` in their order, and the sums.
+
+    Layers that run by rows inside a step stand below it, indented: their costs are part of its own.
+    """
     columns = list(_columns(profile))
-    rows = [[column.cell(step) for column in columns] for step in steps]
+    rows = []
+    for step in steps:
+        rows.append([column.cell(step) for column in columns])
+        rows += [[column.inner(layer) for column in columns] for layer in step.inside]
     rows.append([column.overhead for column in columns])
     rows.append([column.total for column in columns])
     return [
@@ -48,22 +58,41 @@ def measured_parts(profile: Profile, steps: Iterable[StepProfile]) -> Parts:
 
 
 def _columns(profile: Profile) -> Iterator[_Column]:
+    def share(row: _Row) -> str:
+        return f"{row.share:.1%}"
+
+    def each(row: _Row) -> str:
+        return "-" if row.per_mac is None else f"{row.per_mac:.2f}"
+
+    def cost(row: _Row) -> str:
+        return number(row.cost)
+
+    def least(row: _Row) -> str:
+        return number(row.least)
+
+    def most(row: _Row) -> str:
+        return number(row.most)
+
     overhead = f"{profile.overhead / profile.total:.1%}" if profile.total else "-"
     yield _Column(">step", lambda step: str(step.index))
-    yield _Column(">share", lambda step: f"{step.share:.1%}", overhead)
-    yield _Column("~", lambda step: bar(step.share))
-    cost, total = number(profile.overhead), number(profile.total)
-    yield _Column(f">{profile.unit}", lambda step: number(step.cost), cost, total)
+    yield _Column(">share", share, share, overhead)
+    yield _Column("~", lambda step: bar(step.share), lambda layer: bar(layer.share))
+    yield _Column(f">{profile.unit}", cost, cost, number(profile.overhead), number(profile.total))
     if profile.cycles is not None:
         total = f"~{number(profile.cycles.cycles)}"
         yield _Column(">cycles", lambda step: f"~{number(step.cycles)}", total=total)
     if profile.runs > 1:
-        yield _Column(">least", lambda step: number(step.least))
-        yield _Column(">most", lambda step: number(step.most))
+        yield _Column(">least", least, least)
+        yield _Column(">most", most, most)
     if profile.rows == "steps":
-        each = f"{profile.total / profile.macs:.2f}" if profile.macs else "-"
-        yield _Column(">MACs", lambda step: number(step.work.macs), total=number(profile.macs))
-        yield _Column(">each", lambda s: "-" if s.per_mac is None else f"{s.per_mac:.2f}", total=each)
+        mean = f"{profile.total / profile.macs:.2f}" if profile.macs else "-"
+        yield _Column(
+            ">MACs",
+            lambda step: number(step.work.macs),
+            lambda inner: number(inner.layer.macs),
+            total=number(profile.macs),
+        )
+        yield _Column(">each", each, each, total=mean)
         yield _Column(">bytes", lambda step: number(step.work.moved_bytes), total=_moved_text(profile))
 
     def name(step: StepProfile) -> str:
@@ -71,11 +100,17 @@ def _columns(profile: Profile) -> Iterator[_Column]:
 
     rest = "the executor" if profile.rows == "steps" else "executor, entry, and what is part of it"
     if profile.has_layers:
-        yield _Column("layer", lambda step: step.layer.text if step.layer else name(step), rest, "total")
+        yield _Column(
+            "layer",
+            lambda step: step.layer.text if step.layer else name(step),
+            lambda inner: f"  {inner.layer.text}",
+            rest,
+            "total",
+        )
         yield _Column("shapes", lambda step: step.shapes)
         yield _Column("kernel", lambda step: step.layer.kernel if step.layer else "")
     else:
-        yield _Column("function", name, rest, "total")
+        yield _Column("function", name, overhead=rest, total="total")
 
 
 def _estimate_lines(profile: Profile) -> Parts:

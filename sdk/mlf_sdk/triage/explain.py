@@ -13,6 +13,7 @@ import msgspec
 from mlf_sdk.analysis.elf.image import Symbol, read_image
 from mlf_sdk.analysis.machine.registry import analysis_of_fault, machine_code
 from mlf_sdk.errors import InputError
+from mlf_sdk.ir.names import layer_of_function
 from mlf_sdk.triage.fault_report import FaultReport
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Triage:
         instruction: disassembly at pc.
         frames: call path, innermost first.
         step_name: function of the step that ran; empty when not known.
+        layer: number of the layer that ran, where several run by rows in the step; None: not known.
     """
 
     fault: FaultReport
@@ -71,6 +73,7 @@ class Triage:
     instruction: str = ""
     frames: tuple[CallFrame, ...] = ()
     step_name: str = ""
+    layer: int | None = None
 
 
 def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Triage:
@@ -91,13 +94,16 @@ def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Tria
     instruction = code.text_at(pc) if code is not None and pc else ""
     root = elf.parent.parent if elf is not None else None
     reader = analysis_of_fault(fault.registers)
+    frames = _make_frames(code, _unwind(code, fault, step_name), root) if code is not None else ()
+    layers = (layer_of_function(frame.function) for frame in frames)
     return Triage(
         fault=fault,
         cause=_cause(fault, reader, instruction=instruction, in_code=code is None or code.image.is_code(pc)),
         status=reader.describe_status(fault.registers) if reader is not None else (),
         instruction=instruction,
-        frames=_make_frames(code, _unwind(code, fault, step_name), root) if code is not None else (),
+        frames=frames,
         step_name=step_name,
+        layer=next((layer for layer in layers if layer is not None), None),
     )
 
 
@@ -251,10 +257,12 @@ def source_text(root: Path, path: str, line: int) -> str:
 
 
 def fault_headline(result: Triage) -> str:
-    """Summary of a fault in one line: step, kernel and kind."""
+    """Summary of a fault in one line: step, kernel, layer inside of it, and kind."""
     fault = result.fault
     name = f" ({result.step_name})" if result.step_name else ""
     at_step = f" in step {fault.step}{name}" if fault.step >= 0 else ""
+    if result.layer is not None:
+        at_step += f"{',' if at_step else ' in'} layer {result.layer}"
     return f"the target faulted{at_step}: {fault.kind}"
 
 
@@ -297,6 +305,7 @@ def triage_values(result: Triage) -> dict[str, object]:
         "model": fault.model or None,
         "step": fault.step if fault.step >= 0 else None,
         "step_name": result.step_name or None,
+        "layer": result.layer,
         "registers": {name: f"0x{value:08x}" for name, value in fault.registers.items()},
         "status": list(result.status),
         "instruction": result.instruction or None,

@@ -7,6 +7,7 @@ image: when it is full, the rows that are kept move to the front before the next
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ from mlf_sdk.compiler.rows.memory import aligned, pulled_in_place
 from mlf_sdk.compiler.rows.needs import Firings, row_bytes, rows_of
 from mlf_sdk.compiler.rows.pull import Region, region_of
 from mlf_sdk.compiler.rows.tiles import Kernels, RowTile, in_place, row_tiles
+from mlf_sdk.ir.names import layer_function
 
 _MOVE = """static void keep_rows(int32_t *ring, int32_t dropped, int32_t kept)
 { /* words; those that are kept move to the front */
@@ -88,6 +90,8 @@ class _Writer:
         self.graph, self.fused, self.region, self.tiles = graph, fused, region, tiles
         self.constants = _Constants()
         self.helpers: dict[str, str] = {}
+        users = Counter(key for some in tiles for key in {t.kernel.key for t in some})
+        self.common = {key for key, count in users.items() if count > 1}  # kernels of several layers
         self.pulled, self.shared = pulled_in_place(region, [in_place(some) for some in tiles])
         self.rings: dict[int, int] = {}  # word of the workspace at which a ring begins
         self.counters = Counters(region, [v for v in self.pulled.rings if v not in self.shared])
@@ -259,7 +263,7 @@ class _Writer:
                 x = operator.inputs[p.number]
                 text = self._place(x, self._first(one, x), f"const {p.type}")
             arguments.append(text)
-        return f"{self._function(kernel)}({', '.join(arguments)});"
+        return f"{self._function(kernel, operator)}({', '.join(arguments)});"
 
     def _first(self, one: Firings, x: int) -> str:
         """C expression of the first row that firing ``row`` reads."""
@@ -316,14 +320,19 @@ class _Writer:
         more = f" + ({row}) % {one.lines} * {row_bytes(values[value]) // 4}" if one.lines > 1 else ""
         return f"({type_} *)(b0 + {self.rings[x]} + {slot} * {row_bytes(values[x]) // 4}{more})"
 
-    def _function(self, kernel: Kernel) -> str:
-        """Name of the function of a kernel of rows, once it is among the helpers."""
-        name = f"row_{kernel.family}_{kernel.key}"
+    def _function(self, kernel: Kernel, operator: Operator) -> str:
+        """Name of a layer's function for a kernel of rows, once it is among the helpers."""
         free = (Role.INPUT, Role.OUTPUT) if kernel.overlaps else ()
         parameters = ", ".join(
             p.declaration if p.role in free else p.declaration.replace("*", "*restrict ")
             for p in kernel.parameters
         )
         self.helpers.update(kernel.helpers)
-        self.helpers[name] = f"static void {name}({parameters})\n{{\n{kernel.body}}}\n"
+        body = kernel.body
+        if kernel.key in self.common:
+            common = f"row_{kernel.family}_{kernel.key}"
+            self.helpers[common] = f"static void {common}({parameters})\n{{\n{body}}}\n"
+            body = f"    {common}({', '.join(p.name for p in kernel.parameters)});\n"
+        name = layer_function(operator.number, f"{kernel.family}_{kernel.key}")
+        self.helpers[name] = f"static MLF_LAYER void {name}({parameters})\n{{\n{body}}}\n"
         return name

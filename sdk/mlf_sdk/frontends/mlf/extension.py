@@ -35,6 +35,15 @@ class KernelCost(msgspec.Struct, frozen=True, kw_only=True):
     cost: LargeCount
 
 
+class InnerLayer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Layer of a region that runs by rows; attributes as in `mlf_sdk.ir.step.Layer`."""
+
+    number: Count
+    operator: str
+    detail: str = ""
+    macs: LargeCount = 0
+
+
 class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Operator of the source model that a call computes.
 
@@ -45,6 +54,7 @@ class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         kernel: family of the kernel.
         counted: kernels that were measured, the chosen one first; empty: it was chosen by rule.
         origin: generator of the kernel's code, e.g. ``TVM 0.27.0``; empty: the compiler of the archive.
+        inside: layers of a region that runs by rows, in their order; empty: it is one layer.
     """
 
     number: Count
@@ -53,6 +63,7 @@ class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kernel: str = ""
     counted: tuple[KernelCost, ...] = ()
     origin: str = ""
+    inside: tuple[InnerLayer, ...] = ()
 
 
 class OverlapFact(msgspec.Struct, frozen=True, kw_only=True):

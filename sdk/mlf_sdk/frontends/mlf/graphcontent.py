@@ -14,10 +14,17 @@ from mlf_sdk.compiler.emit import Code
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Role, Stream
 from mlf_sdk.compiler.layer import constant_name, detail_of, macs_of, node_name
-from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState
+from mlf_sdk.compiler.operators import Array, Custom, Fused, Operator, ReadState
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, NamedTensor
-from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact, StreamFact
+from mlf_sdk.frontends.mlf.extension import (
+    CallFacts,
+    InnerLayer,
+    KernelCost,
+    LayerFacts,
+    OverlapFact,
+    StreamFact,
+)
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import OWN_COMPILER, FileDigest
@@ -102,10 +109,25 @@ class _Builder:
                     if one.cost is not None
                 ),
                 origin=kernel.origin,
+                inside=self._inside(operator),
             ),
             stream=self._stream(operator, kernel.stream),
         )
         self._node(operator, compiled.symbol, arguments, facts)
+
+    def _inside(self, operator: Operator) -> tuple[InnerLayer, ...]:
+        """Layers of a region; operators that passes made of one layer are one."""
+        parts: dict[int, list[Operator]] = {}
+        for one in operator.operators if isinstance(operator, Fused) else ():
+            parts.setdefault(one.number, []).append(one)
+        result = []
+        for number, operators in parts.items():
+            macs = [macs_of(self.graph, one) for one in operators]
+            main = operators[macs.index(max(macs))]
+            result.append(
+                InnerLayer(number=number, operator=main.kind, detail=detail_of(main), macs=sum(macs))
+            )
+        return tuple(result)
 
     def _stream(self, operator: Operator, stream: Stream | None) -> StreamFact | None:
         if stream is None:

@@ -7,7 +7,14 @@ import dataclasses
 
 import msgspec
 
-from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact, StreamFact
+from mlf_sdk.frontends.mlf.extension import (
+    CallFacts,
+    InnerLayer,
+    KernelCost,
+    LayerFacts,
+    OverlapFact,
+    StreamFact,
+)
 from mlf_sdk.ir.abi import Value, call_with
 from mlf_sdk.ir.model import Overlap, Span, Step, Workspace
 from mlf_sdk.ir.step import Layer, Stream
@@ -72,6 +79,10 @@ def _layer(facts: CallFacts) -> Layer | None:
         macs=facts.macs,
         counted=tuple((one.kernel, one.cost) for one in stated.counted),
         origin=stated.origin,
+        inside=tuple(
+            Layer(number=one.number, operator=one.operator, detail=one.detail, kernel="", macs=one.macs)
+            for one in stated.inside
+        ),
     )
 
 
@@ -94,6 +105,10 @@ def facts_of(step: Step) -> CallFacts | None:
             kernel=layer.kernel,
             counted=tuple(KernelCost(kernel=kernel, cost=cost) for kernel, cost in layer.counted),
             origin=layer.origin,
+            inside=tuple(
+                InnerLayer(number=one.number, operator=one.operator, detail=one.detail, macs=one.macs)
+                for one in layer.inside
+            ),
         )
         if layer
         else None,
