@@ -126,18 +126,6 @@ def doctor(request: Request, own: Options, progress: Progress) -> Outcome:
     )
 
 
-def boards(request: Request, own: Options, progress: Progress) -> Outcome:
-    """List the known boards.
-
-    Example: mlf-sdk boards
-    """
-    from mlf_sdk.reporting.terminal import boards_parts
-    from mlf_sdk.targets.boards.load import load_boards
-
-    rows = list(load_boards(request.board_file).values())
-    return Outcome(parts=boards_parts(rows), values={"boards": rows})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheOptions(Options):
     """Options of ``cache``."""
@@ -323,6 +311,5 @@ COMMANDS = {
         count="optional",
         stages=frozenset({Stage.LOAD, Stage.PLAN}),
     ),
-    "boards": Command(call=boards, takes=("board_file",)),
     "cache": Command(call=cache, own=CacheOptions),
 }

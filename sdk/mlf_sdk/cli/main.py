@@ -33,7 +33,7 @@ _COMMANDS = (
     ("convert", "archives", "Write a compiled model of any format as an archive or as a bundle."),
     ("inspect", "archives", "Show what an archive holds, or what a firmware was made from."),
     ("doctor", "archives", "Show which tools are missing, or what is unusual in an archive."),
-    ("boards", "archives", "List the known boards."),
+    ("boards", "boards", "List the known boards, or write the file of a new one from its chip."),
     ("chips", "chips", "Show the microcontrollers that a model fits, with milliseconds of an inference."),
     ("generate", "projects", "Generate a C project, or renew one; your edits are never lost."),
     ("export", "exports", "Write a model as plain C for a build system or IDE: CMake, Zephyr, Arduino, ..."),

@@ -118,10 +118,10 @@ def flag_of(field: dataclasses.Field[Any]) -> str:
     return long[0] if long else "--" + field.name.removesuffix("_s").replace("_", "-")
 
 
-def positive(value: float | None, flag: str) -> None:
-    """Check that a number is above zero; None is allowed."""
-    if value is not None and not 0 < value <= 1e6:
-        raise InputError(f"invalid value {value:g}", where=flag, hint="It must be > 0 and at most 1e6.")
+def positive(value: float | None, flag: str, most: float = 1e6) -> None:
+    """Check that a number is above zero, and at most ``most``; None is allowed."""
+    if value is not None and not 0 < value <= most:
+        raise InputError(f"invalid value {value:g}", where=flag, hint=f"It must be > 0 and at most {most:g}.")
 
 
 def not_negative(value: float | None, flag: str) -> None:
