@@ -13,3 +13,29 @@ int mlf_crypto_verify(const uint8_t signature[MLF_SIGNATURE_BYTES],
                       const uint8_t public_key[MLF_PUBLIC_KEY_BYTES], const uint8_t *message, size_t size) {
   return crypto_ed25519_check(signature, public_key, message, size);
 }
+
+int mlf_crypto_x25519_public(uint8_t out_public[MLF_X25519_BYTES], const uint8_t secret[MLF_X25519_BYTES]) {
+  crypto_x25519_public_key(out_public, secret);
+  return 0;
+}
+
+int mlf_crypto_x25519(uint8_t out_shared[MLF_X25519_BYTES], const uint8_t secret[MLF_X25519_BYTES],
+                      const uint8_t public_key[MLF_X25519_BYTES]) {
+  static const uint8_t zero[MLF_X25519_BYTES];
+  crypto_x25519(out_shared, secret, public_key);
+  return crypto_verify32(out_shared, zero) == 0;
+}
+
+int mlf_crypto_mac(uint8_t out_tag[MLF_MAC_BYTES], const uint8_t key[MLF_SESSION_KEY_BYTES], uint64_t counter,
+                   const uint8_t *message, size_t size) {
+  crypto_blake2b_ctx context;
+  uint8_t number[8];
+  for (uint32_t i = 0; i < sizeof number; i++) {
+    number[i] = (uint8_t)(counter >> (8u * i));
+  }
+  crypto_blake2b_keyed_init(&context, MLF_MAC_BYTES, key, MLF_SESSION_KEY_BYTES);
+  crypto_blake2b_update(&context, number, sizeof number);
+  crypto_blake2b_update(&context, message, size);
+  crypto_blake2b_final(&context, out_tag);
+  return 0;
+}

@@ -70,6 +70,15 @@ static int32_t carry_out(mlf_rpc_t *rpc, uint8_t opcode, const uint8_t *body, si
   if (opcode == MLF_RPC_BUILD) {
     return size != 0 ? (int32_t)MLF_RPC_E_LENGTH : mlf_rpc_do_build(rpc->config, out);
   }
+#if MLF_RPC_SECURE
+  if (opcode == MLF_RPC_CHALLENGE) {
+    return size != MLF_X25519_BYTES ? (int32_t)MLF_RPC_E_LENGTH : mlf_rpc_do_challenge(rpc, body, out);
+  }
+  if (opcode == MLF_RPC_OPEN) {
+    return size != MLF_SECURE_KEY_ID_BYTES + MLF_SIGNATURE_BYTES ? (int32_t)MLF_RPC_E_LENGTH
+                                                                 : mlf_rpc_do_open(rpc, body);
+  }
+#endif
   if (opcode >= MLF_RPC_EXTENSION && rpc->config->extension != NULL) {
     return rpc->config->extension(rpc->config->extension_ctx, opcode, body, size, out);
   }
@@ -131,8 +140,8 @@ static void change_baud(mlf_rpc_t *rpc, uint32_t baud) {
 static void answer(mlf_rpc_t *rpc, const uint8_t *request, size_t size) {
   uint8_t *payload = &rpc->tx_buffer[MLF_FRAME_TX_GAP(MLF_RPC_MAX_PAYLOAD)];
   mlf_rpc_out_t header = {payload, MLF_RPC_HEADER_SIZE + 1u, 0};
-  mlf_rpc_out_t out = {&payload[MLF_RPC_HEADER_SIZE + 1u], MLF_RPC_MAX_PAYLOAD - (MLF_RPC_HEADER_SIZE + 1u),
-                       0};
+  mlf_rpc_out_t out = {&payload[MLF_RPC_HEADER_SIZE + 1u],
+                       MLF_RPC_MAX_PAYLOAD - MLF_RPC_TAG_SIZE - (MLF_RPC_HEADER_SIZE + 1u), 0};
   int32_t status =
       carry_out(rpc, request[1], &request[MLF_RPC_HEADER_SIZE], size - MLF_RPC_HEADER_SIZE, &out);
   if (out.overflow != 0) {
@@ -142,6 +151,12 @@ static void answer(mlf_rpc_t *rpc, const uint8_t *request, size_t size) {
     out.next = &payload[MLF_RPC_HEADER_SIZE + 1u];
   }
   put_header(&header, request, MLF_RPC_HEADER_SIZE, status);
+#if MLF_RPC_SECURE
+  if (mlf_secure_is_open(rpc->config->secure)) {
+    mlf_secure_tag(rpc->config->secure, payload, (size_t)(out.next - payload), out.next);
+    out.next += MLF_RPC_TAG_SIZE;
+  }
+#endif
   rpc->reply_size =
       mlf_frame_encode(rpc->tx_buffer, sizeof rpc->tx_buffer, payload, (size_t)(out.next - payload));
   rpc->config->write(rpc->config->ctx, rpc->tx_buffer, rpc->reply_size);
@@ -156,6 +171,9 @@ static void start_session(mlf_rpc_t *rpc, uint32_t session) {
   rpc->session = session;
   rpc->reply_size = 0;
   rpc->stack_painted = 0;
+#if MLF_RPC_SECURE
+  mlf_secure_close(rpc->config->secure);
+#endif
   if (rpc->config->state_words != 0) {
     (void)memset(rpc->config->state, 0, rpc->config->state_words * sizeof(uint32_t));
   }
@@ -210,6 +228,12 @@ static void handle(mlf_rpc_t *rpc, const uint8_t *request, size_t size, uint32_t
     }
     return;
   }
+#if MLF_RPC_SECURE
+  if (!mlf_rpc_is_admitted(rpc, request, size, ahead, &size)) {
+    refuse(rpc, request, MLF_RPC_E_LOCKED);
+    return;
+  }
+#endif
   rpc->last_sequence = sequence;
   rpc->last_crc = crc;
   answer(rpc, request, size);
@@ -224,6 +248,11 @@ mlf_status_t mlf_rpc_init_sized(mlf_rpc_t *rpc, size_t rpc_bytes, const mlf_rpc_
       (config->state == NULL && config->state_words != 0)) {
     return MLF_E_ARGUMENT;
   }
+#if MLF_RPC_SECURE
+  if (config->secure == NULL) {
+    return MLF_E_ARGUMENT;
+  }
+#endif
   size_t left = config->state_words;
   for (uint32_t i = 0; i < config->num_models; i++) {
     if (config->models[i] == NULL || left < config->models[i]->num_inputs + 1u) {

@@ -51,6 +51,26 @@ extern "C" {
 #error "MLF_RPC_STACK_MARGIN must be 0 to 4096 bytes"
 #endif
 
+/* 1: requests other than HELLO, BUILD, CHALLENGE and OPEN need a secured session (crt/secure), and
+ * config->secure is required. 0 (default): the server is open to whoever has the line. */
+#ifndef MLF_RPC_SECURE
+#define MLF_RPC_SECURE 0
+#endif
+
+#if MLF_RPC_SECURE != 0 && MLF_RPC_SECURE != 1
+#error "MLF_RPC_SECURE must be 0 or 1"
+#endif
+
+#if MLF_RPC_SECURE
+#if MLF_RPC_MAX_PAYLOAD < 128
+#error "MLF_RPC_MAX_PAYLOAD must be at least 128 bytes with MLF_RPC_SECURE"
+#endif
+#if MLF_OBSERVE
+#error "MLF_OBSERVE is for development: it must be 0 with MLF_RPC_SECURE"
+#endif
+#include "mlf_secure.h"
+#endif
+
 /* ---- numbers on the wire -------------------------------------------------------------------- */
 
 #define MLF_RPC_VERSION 2u     /* the protocol version that this server speaks */
@@ -72,6 +92,8 @@ typedef enum {
   MLF_RPC_PREPARE = 8,  /* paint arena and stack, reset the figures */
   MLF_RPC_BAUD = 9,     /* change the rate of the line */
   MLF_RPC_BUILD = 10,   /* read the build id of the image */
+  MLF_RPC_CHALLENGE = 11, /* get what is to be signed (MLF_RPC_SECURE) */
+  MLF_RPC_OPEN = 12,    /* open a secured session (MLF_RPC_SECURE) */
   MLF_RPC_STEP = 16,    /* describe a step (MLF_OBSERVE) */
   MLF_RPC_ADVANCE = 17, /* run the next steps (MLF_OBSERVE) */
   MLF_RPC_PEEK = 18     /* read a piece of an argument of a step (MLF_OBSERVE) */
@@ -91,7 +113,11 @@ typedef enum {
   MLF_RPC_E_RANGE = -39,    /* offset and length are not inside the tensor */
   MLF_RPC_E_GAP = -40,      /* a WRITE that would leave a hole; the reply says where to go on */
   MLF_RPC_E_CAPACITY = -41, /* the reply does not fit the largest payload */
-  MLF_RPC_E_STEP = -42      /* no step of this index */
+  MLF_RPC_E_STEP = -42,     /* no step of this index */
+  MLF_RPC_E_LOCKED = -43,   /* no secured session is open, or the code of the request is wrong */
+  MLF_RPC_E_SIGNATURE = -44, /* not the signature of a trusted key */
+  MLF_RPC_E_WAIT = -45,     /* too many attempts; the reply says how long to wait */
+  MLF_RPC_E_ENTROPY = -46   /* the source of random numbers failed */
 } mlf_rpc_status_t;
 
 /* Bits of the capabilities in the reply to HELLO. */
@@ -101,7 +127,8 @@ typedef enum {
   MLF_RPC_CAN_TICKS = 4,  /* there is a counter */
   MLF_RPC_CAN_BAUD = 8,   /* the rate of the line can be changed */
   MLF_RPC_CAN_BUILD = 16, /* the build id is known */
-  MLF_RPC_CAN_STEP = 32   /* models can be run step by step (MLF_OBSERVE) */
+  MLF_RPC_CAN_STEP = 32,  /* models can be run step by step (MLF_OBSERVE) */
+  MLF_RPC_CAN_SECURE = 64 /* it needs a secured session (MLF_RPC_SECURE) */
 } mlf_rpc_capability_t;
 
 /* Flags in the replies to MODEL and TENSOR. */
@@ -186,6 +213,9 @@ typedef struct {
   /* Set `out_id` to the build id of this image and return its size in bytes, 0 when it is not known
    * (mlf_build_id() of mlf_platform.h). NULL: the same as 0. */
   size_t (*build_id)(void *ctx, const uint8_t **out_id);
+#if MLF_RPC_SECURE
+  mlf_secure_t *secure; /* started by mlf_secure_init() */
+#endif
   const char *sdk_version; /* version of the SDK that generated the project, UTF-8; NULL: unknown */
 } mlf_rpc_config_t;
 
@@ -214,7 +244,7 @@ typedef struct {
 
 /* Start a server. `config` and everything that it names must outlive `rpc`.
  * Returns MLF_OK, or MLF_E_ARGUMENT when `rpc`, `config`, write, models or state is missing, state_words is
- * too small, or only one of can_set_baud and set_baud is given: `rpc` is then not written. */
+ * too small, MLF_RPC_SECURE without `secure`, or only one of can_set_baud and set_baud is given: `rpc` is then not written. */
 static inline MLF_WARN_UNUSED mlf_status_t mlf_rpc_init(mlf_rpc_t *rpc, const mlf_rpc_config_t *config);
 
 /* As mlf_rpc_init(), for a server of `rpc_bytes` bytes: MLF_E_ARGUMENT also when that is not the size for

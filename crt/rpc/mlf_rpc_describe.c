@@ -13,9 +13,24 @@ int32_t mlf_rpc_do_hello(const mlf_rpc_config_t *config, mlf_rpc_out_t *out) {
   capabilities |= config->ticks != NULL ? (uint32_t)MLF_RPC_CAN_TICKS : 0u;
   capabilities |= config->set_baud != NULL ? (uint32_t)MLF_RPC_CAN_BAUD : 0u;
   capabilities |= build_id(config, &id) != 0 ? (uint32_t)MLF_RPC_CAN_BUILD : 0u;
+#if MLF_RPC_SECURE
+  capabilities |= (uint32_t)MLF_RPC_CAN_SECURE;
+  if (!mlf_secure_is_open(config->secure)) { /* nothing about the models, nor of the SDK */
+    capabilities &= (uint32_t)MLF_RPC_CAN_BUILD | (uint32_t)MLF_RPC_CAN_SECURE;
+    mlf_rpc_put_u8(out, MLF_RPC_VERSION);
+    mlf_rpc_put_u16(out, MLF_RPC_MAX_PAYLOAD);
+    mlf_rpc_put_u8(out, 0);
+    mlf_rpc_put_u16(out, (uint16_t)capabilities);
+    mlf_rpc_put_u16(out, 0);
+    mlf_rpc_put_u32(out, config->boot_nonce);
+    mlf_rpc_put_u32(out, 0);
+    mlf_rpc_put_name(out, 0, NULL);
+    return MLF_OK;
+  }
+#endif
   capabilities |= MLF_OBSERVE != 0 ? (uint32_t)MLF_RPC_CAN_STEP : 0u;
   mlf_rpc_put_u8(out, MLF_RPC_VERSION);
-  mlf_rpc_put_u16(out, MLF_RPC_MAX_PAYLOAD);
+  mlf_rpc_put_u16(out, (uint16_t)(MLF_RPC_MAX_PAYLOAD - MLF_RPC_TAG_SIZE));
   mlf_rpc_put_u8(out, config->num_models);
   mlf_rpc_put_u16(out, (uint16_t)capabilities);
   mlf_rpc_put_u16(out, config->window_bytes);

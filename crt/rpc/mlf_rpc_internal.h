@@ -16,6 +16,13 @@ static inline uint32_t mlf_rpc_u32(const uint8_t *data) {
 /* Flags and name: as much of the name as fits, cut between two characters. NULL is the empty name. */
 void mlf_rpc_put_name(mlf_rpc_out_t *out, uint8_t flags, const char *name);
 
+/* Bytes of the authentication code at the end of the messages of a secured session. */
+#if MLF_RPC_SECURE
+#define MLF_RPC_TAG_SIZE MLF_MAC_BYTES
+#else
+#define MLF_RPC_TAG_SIZE 0u
+#endif
+
 /* ---- notes on the models -------------------------------------------------------------------- */
 
 /* State of a model in config->state: for each input one word with the number of bytes that are written from its
@@ -72,6 +79,14 @@ size_t mlf_rpc_stack_size(const mlf_rpc_config_t *config);
 
 int32_t mlf_rpc_do_hello(const mlf_rpc_config_t *config, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_build(const mlf_rpc_config_t *config, mlf_rpc_out_t *out);
+#if MLF_RPC_SECURE
+int32_t mlf_rpc_do_challenge(mlf_rpc_t *rpc, const uint8_t *body, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_open(const mlf_rpc_t *rpc, const uint8_t *body);
+
+/* Non-zero when a request may be carried out: it has a good code, or needs none. `out_size` is its size
+ * without the code. */
+int mlf_rpc_is_admitted(mlf_rpc_t *rpc, const uint8_t *request, size_t size, uint16_t ahead, size_t *out_size);
+#endif
 int32_t mlf_rpc_do_model(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_tensor(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_write(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);

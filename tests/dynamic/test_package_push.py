@@ -184,7 +184,11 @@ def test_each_refusal_has_its_code(host: Field) -> None:
     np.savez(wrong, **{**arrays, "0": arrays["0"] + np.float32(1)})
     shutil.copy(host.cases, host.keys / "good.npz")
     shutil.copy(wrong, host.cases)
-    assert refused(host, host.half_package(5)) is PackageStatus.CASE
+    package = host.half_package(5)
+    with host.booted() as session, pytest.raises(PackageError, match="case 0") as error:
+        DevicePackages(session, 0).push_package(package)
+    assert error.value.status is PackageStatus.CASE
+    assert error.value.failed_case == 0
     shutil.copy(host.keys / "good.npz", host.cases)
     good = host.half_package(5)
     data = bytearray(good.data)

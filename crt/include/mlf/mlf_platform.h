@@ -100,6 +100,13 @@ uint32_t mlf_boot_nonce(void);
  * size in bytes and sets `out_id`; 0: the image has none, and `out_id` is not written. */
 size_t mlf_build_id(const uint8_t **out_id);
 
+/* ---- random numbers ------------------------------------------------------------------------- */
+
+/* Fill `out` with `size` bytes that nobody can predict, also not from those before; 0 when that was done.
+ * Only for secured sessions (crt/secure). crt/host reads the kernel's; on bare metal the board's row names a
+ * driver, or its sources define the function; where there is no source, there is no such function. */
+int mlf_entropy(uint8_t *out, size_t size);
+
 /* ---- stopping ------------------------------------------------------------------------------- */
 
 /* The model and the step that run when a fault occurs; printed as `step=` and `model=`. */

@@ -232,7 +232,7 @@ def _params(report: Any) -> Outcome:  # noqa: ANN401 (ParamsReport, not imported
     return Outcome(parts=params_parts(report), values=params_values(report))
 
 
-_PARAMS = ("module", "board", "port", "image", "baud", "max_baud", "timeout_s", "build_timeout_s")
+_PARAMS = ("module", "board", "port", "image", "key", "baud", "max_baud", "timeout_s", "build_timeout_s")
 
 COMMANDS = {
     "flash": Command(

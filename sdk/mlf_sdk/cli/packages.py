@@ -106,7 +106,7 @@ def keys(request: Request, own: KeysOptions, progress: Progress) -> Outcome:
     return Outcome(parts=parts, values=values)
 
 
-_PUSH = ("module", "board", "port", "image", "baud", "max_baud", "timeout_s", "build_timeout_s")
+_PUSH = ("module", "board", "port", "image", "key", "baud", "max_baud", "timeout_s", "build_timeout_s")
 
 COMMANDS = {
     "package make": Command(

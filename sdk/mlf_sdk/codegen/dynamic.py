@@ -151,8 +151,7 @@ def params_sources(options: ProjectOptions, *, is_host: bool) -> tuple[str, ...]
         *(["package_rpc"] if options.app == "rpc" else []),
     ]
     own = [f"crt/package/mlf_{name}.c" for name in names]
-    library = "package/mlf_crypto_monocypher" if options.monocypher else "host/mlf_crypto_openssl"
-    return (*_PARAMS_SOURCES, *rpc, *host, *own, f"crt/{library}.c")
+    return (*_PARAMS_SOURCES, *rpc, *host, *own)
 
 
 def seal_bytes(layout: ModelLayout) -> int:

@@ -195,6 +195,7 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     as_compiled: bool = False
     toolchain: str = "gcc"
     trust: tuple[str, ...] = ()
+    session_keys: tuple[str, ...] = ()
     monocypher: str | None = None
     model_version: int = 0
 

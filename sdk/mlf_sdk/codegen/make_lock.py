@@ -66,6 +66,7 @@ def make_lock(
             as_compiled=options.as_compiled,
             toolchain=options.toolchain,
             trust=options.trust,
+            session_keys=options.session_keys,
             monocypher=options.monocypher,
             model_version=options.model_version,
         ),

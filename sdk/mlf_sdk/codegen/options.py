@@ -70,6 +70,7 @@ class ProjectOptions:
         softmax: its results are the softmax of the outputs (for an id that is no benchmark's).
         toolchain: name of what compiles the project for its board.
         trust: public keys (Ed25519, as hex) whose packages replace parameters; none: who has the wire does.
+        session_keys: public keys (Ed25519, as hex) that open sessions; none: who has the wire does.
         monocypher: absolute path of a Monocypher release; None: OpenSSL, on the host.
         model_version: version of the parameters in the image: packages must be newer.
         as_compiled: the entry of an ahead-of-time model stays one step, with the memory that its compiler
@@ -91,6 +92,7 @@ class ProjectOptions:
     as_compiled: bool = False
     toolchain: str = "gcc"
     trust: tuple[str, ...] = ()
+    session_keys: tuple[str, ...] = ()
     monocypher: str | None = None
     model_version: int = 0
 
@@ -118,11 +120,25 @@ class ProjectOptions:
                 )
 
     def _check_trust(self) -> None:
-        if not self.trust and (self.monocypher is not None or self.model_version):
-            flag = "--monocypher" if self.monocypher is not None else "--model-version"
+        if not self.trust and self.model_version:
+            flag = "--model-version"
             raise InputError(
                 f"{flag} is for firmware that takes signed packages", where=flag, hint="Add --trust."
             )
+        if self.monocypher is not None and not self.trust and not self.session_keys:
+            raise InputError(
+                "--monocypher is for firmware that takes signed packages or secured sessions",
+                where="--monocypher",
+                hint="Add --trust or --lock.",
+            )
+        if self.session_keys and self.app != "rpc":
+            raise InputError(
+                f"the application {self.app} has no sessions to lock",
+                where="--lock",
+                hint="Leave it out, or generate with --app rpc.",
+            )
+        if len(self.session_keys) > MOST_TRUSTED:
+            raise InputError(f"an image trusts at most {MOST_TRUSTED} keys", where="--lock")
         if self.trust and self.executor != "graph":
             raise InputError(
                 "packages replace the parameters of the dynamic executor",

@@ -161,6 +161,10 @@ class _Renderer:
             from mlf_sdk.codegen.dynamic import params_sources
 
             runtime += params_sources(self.options, is_host=self.platform.is_host)
+        if self.options.trust or self.options.session_keys:
+            from mlf_sdk.codegen.secure import crypto_sources, secure_sources
+
+            runtime += [*crypto_sources(self.options), *secure_sources(self.options)]
         steps = [step for layout in self.layouts for step in layout.steps]
         names = ", ".join(m["c_name"] for m in models)
         cmsis = None
@@ -201,6 +205,7 @@ class _Renderer:
             "expected": [len(outputs) for outputs in self.expected if outputs],
             "p": self._mlperf_values(),
             "trust": self.options.trust,
+            "session_keys": [bytes.fromhex(key) for key in self.options.session_keys],
             "monocypher": self.options.monocypher,
             **self.platform.values,
         }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the compiler, for models that are compiled when they are loaded: a part of every request."""
+"""Parts of every request: options of the compiler, for models that are compiled when loaded, and of keys."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from mlf_sdk.compiler.options import ASMS, GOALS, IOS, KERNELS, Asm, Goal, Io, K
 from mlf_sdk.pipeline.declare import COMPILER, Options, Stage, option, positive
 
 _compiler_option = partial(option, group=COMPILER, stage=Stage.LOAD, fixed=True)
+_project_option = partial(option, group="Build", stage=Stage.PLAN, fixed=True)
+_project_path = partial(_project_option, None, is_path=True, exists=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,4 +73,30 @@ class CompilerRequest(Options):
         False,
         "Take the rows of the input of a model that is compiled one after the other, as a camera gives "
         "them: the input needs a ring of a few rows instead of a whole tensor.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningRequest(CompilerRequest):
+    """Options of a request about keys, and those of the compiler."""
+
+    trust: str | None = _project_path("Public keys whose packages alone replace parameters.", metavar="FILE")
+    lock: str | None = _project_path(
+        "Public keys that alone open sessions: to others the device says its build id, and nothing else.",
+        metavar="FILE",
+    )
+    monocypher: str | None = _project_path(
+        "Monocypher release, to verify packages and sessions with.", metavar="PATH"
+    )
+    model_version: int = _project_option(
+        0, "Version of the parameters in the image: packages must have a higher one.", metavar="N"
+    )
+    key: str | None = option(
+        None,
+        "Private key (PEM, Ed25519) that opens sessions with a device that was generated with --lock.",
+        group="Target",
+        stage=Stage.OPEN,
+        metavar="FILE",
+        is_path=True,
+        exists=True,
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.pipeline.project import TargetProject
@@ -14,6 +15,9 @@ from mlf_sdk.targets.target import Ability, Target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo
 from mlf_sdk.wire.session import Session
+
+if TYPE_CHECKING:
+    from mlf_sdk.tools.signing import Signer
 
 HELLO_S = 30.0  # for a target to boot and to describe itself
 Console = Callable[[str], None]
@@ -118,6 +122,15 @@ def check_keeps_parameters(target: Target) -> None:
         )
 
 
+def _signer(request: Request) -> Signer | None:
+    """Return what opens secured sessions; None: the request names no key."""
+    if request.key is None:
+        return None
+    from mlf_sdk.tools.signing import Signer  # of locked devices alone
+
+    return Signer(Path(request.key))
+
+
 @contextmanager
 def connect(
     request: Request,
@@ -139,6 +152,7 @@ def connect(
     """
     expected = expected_image(request, project, elf) if target.attached else None
     with target.open(elf or expected, timeout_s=request.timeout_s, console=console) as session:
+        session.signer = _signer(request)
         session.hello(Deadline.after(min(request.timeout_s, HELLO_S)))
         if expected is not None:
             check_same_image(session.info, expected, target.name)

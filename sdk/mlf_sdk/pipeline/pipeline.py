@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 HOST = "host"
 NO_PORT: dict[str, Any] = {"port": None, "baud": None, "max_baud": None, "image": None}
+_OPEN: dict[str, Any] = {"trust": None, "lock": None, "key": None, "monocypher": None, "model_version": 0}
 _OUTSIDE = "The archive's code writes outside of its tensors: export the model again, or report it there."
 _Result = TypeVar("_Result")
 
@@ -341,4 +342,4 @@ def for_core(request: Request) -> Request:
 
 def without_memory_sharing(request: Request) -> Request:
     """Request for an image in which no buffer shares memory, and steps run in the archive's order."""
-    return request.replace(executor="static", share_arena=False, plan="none")
+    return request.replace(executor="static", share_arena=False, plan="none", **_OPEN)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mlf_sdk.pipeline.compileroptions import CompilerRequest
+from mlf_sdk.pipeline.compileroptions import SigningRequest
 from mlf_sdk.pipeline.declare import (
     Stage,
     c_identifier,
@@ -44,7 +44,7 @@ _judge_option = partial(option, group="Inputs", stage=Stage.JUDGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request(CompilerRequest):
+class Request(SigningRequest):
     """One job for the pipeline: sources, target, and references to compare with.
 
     Frozen and serialisable (pickle; JSON through `mlf_sdk.tools.serial`). Paths are strings; arrays may be
@@ -161,11 +161,6 @@ class Request(CompilerRequest):
         False, "Keep an ahead-of-time entry, and its memory, as it was compiled."
     )
     cmsis_nn: str | None = _project_path("CMSIS-NN checkout, for code that needs it.", metavar="PATH")
-    trust: str | None = _project_path("Public keys whose packages alone replace parameters.", metavar="FILE")
-    monocypher: str | None = _project_path("Monocypher release, to verify packages with.", metavar="PATH")
-    model_version: int = _project_option(
-        0, "Version of the parameters in the image: packages must have a higher one.", metavar="N"
-    )
     trace: bool | None = _project_option(
         None, "Record the high-water mark of workspaces; default: in the rpc application.", hidden=True
     )

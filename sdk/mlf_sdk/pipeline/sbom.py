@@ -173,7 +173,7 @@ def _add_libraries(bill: _Bill, folder: Path, lock: Lock, project: Package) -> N
         version = _first(sorted(_cmsis_nn(folder, lock.options.cmsis_nn).glob("*.pdsc")), _PACK_VERSION)
         library = bill.add(make_package("CMSIS-NN", "LIBRARY", version=version, licence=_APACHE))
         bill.relate(project, "DEPENDS_ON", library)
-    if lock.options.trust:
+    if lock.options.trust or lock.options.session_keys:
         library = bill.add(_signatures(lock.options.monocypher))
         bill.relate(project, "DEPENDS_ON", library)
     if lock.zephyr is not None:
@@ -184,7 +184,7 @@ def _add_libraries(bill: _Bill, folder: Path, lock: Lock, project: Package) -> N
 
 
 def _signatures(monocypher: str | None) -> Package:
-    """Return the library that verifies packages."""
+    """Return the library that verifies signatures."""
     if monocypher is None:
         comment = "that of the machine on which the project is built"
         return make_package("OpenSSL", "LIBRARY", licence=_APACHE, comment=comment)

@@ -81,18 +81,19 @@ def project_options(request: Request) -> ProjectOptions:
         mlperf_id=request.mlperf_id,
         softmax=request.softmax,
         as_compiled=request.as_compiled,
-        trust=_trusted(request),
+        trust=_public_keys(request.trust),
+        session_keys=_public_keys(request.lock),
         monocypher=str(Path(request.monocypher).resolve()) if request.monocypher else None,
         model_version=request.model_version,
     )
 
 
-def _trusted(request: Request) -> tuple[str, ...]:
-    if request.trust is None:
+def _public_keys(path: str | None) -> tuple[str, ...]:
+    if path is None:
         return ()
     from mlf_sdk.tools.signing import read_public_keys
 
-    return tuple(key.data.hex() for key in read_public_keys(Path(request.trust)))
+    return tuple(key.data.hex() for key in read_public_keys(Path(path)))
 
 
 def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
@@ -124,10 +125,14 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
     check_sources(unique, board, options)
     check_instructions(unique, board, options)
     if options.executor == "graph":
-        from mlf_sdk.targets.boards.store import check_store, check_trust
+        from mlf_sdk.targets.boards.store import check_store
 
         check_store(unique, board)
-        check_trust(options, board)
+    if options.trust or options.session_keys:
+        from mlf_sdk.targets.boards.signatures import check_session_keys, check_signatures
+
+        check_signatures(options, board)
+        check_session_keys(options, board)
     unique = analyse_for(unique, board, options)
     shared = options.plan == "shared"
     layouts = tuple(lay_out(model, keep_inputs=options.keep_inputs, shared=shared) for model in unique)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mlf_sdk.codegen.secure import OPEN_TEXT
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
 from mlf_sdk.pipeline.cell import NOT_HERE, Cell
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table, verdict
@@ -179,6 +180,7 @@ def proof_parts(proof: Proof) -> Parts:
         *lines("unproven", unproven),
         *lines(NOT_HERE, [f"{name} on {boards}: {why}" for name, boards, why in _reasons(proof)]),
         *lines("evidence", used),
+        *([] if proof.locked else lines("access", [OPEN_TEXT])),
         line("cells", counts),
         line("verdict", verdict(proof.ok)),
     ]

@@ -45,11 +45,13 @@ class Proof:
 
     Attributes:
         strict: an unproven cell counts as a failed one.
+        locked: the images answer only to a key (``--lock``).
     """
 
     boards: tuple[str, ...]
     cells: tuple[Cell, ...]
     strict: bool = True
+    locked: bool = False
 
     @property
     def ok(self) -> bool:
@@ -123,7 +125,12 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
                 hint="Run the proof again: what it found is kept. Workers: mlf-sdk sweep worker ADDRESS.",
             )
         cells = tuple(_cell(journal, name) for name in names)
-    return Proof(boards=tuple(boards), cells=cells, strict=request.strict is not False)
+    return Proof(
+        boards=tuple(boards),
+        cells=cells,
+        strict=request.strict is not False,
+        locked=request.lock is not None,
+    )
 
 
 def _to_repeat(

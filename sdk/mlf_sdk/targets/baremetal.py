@@ -69,6 +69,8 @@ class BaremetalTarget(CmakeTarget):
             )
         sources = ["startup", "stack", "exit"]
         sources += [f"uart_{uart.driver}", "uart_rx"] if uart.driver != "own" else []
+        if options.session_keys and board.entropy is not None and board.entropy.driver != "own":
+            sources += [f"entropy_{board.entropy.driver}"]
         own_memory = "baremetal/memory.c" in isa.sources
         sources += ["memory"] if options.app == "standalone" and not own_memory else []
         own = ("crt/libc/math.c", "crt/libc/string.c") if toolchain.own_libm else ()

@@ -155,6 +155,7 @@ class HostTarget(CmakeTarget):
                 "crt/host/build_id.c",
                 "crt/host/platform.c",
                 *(("crt/host/workspace.c",) if options.plan == "none" else ()),
+                *(("crt/host/entropy.c",) if options.session_keys else ()),
             ),
             crt_folders=(*crt_folders(options), "platform", "host"),
             definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
@@ -191,5 +192,6 @@ def crt_folders(options: ProjectOptions) -> tuple[str, ...]:
         *((options.app,) if options.app in ("rpc", "mlperf") else ()),
         *(("cmsis",) if options.cmsis_nn is not None else ()),
         *(("graph", "params") if options.executor == "graph" else ()),
-        *(("package",) if options.trust else ()),
+        *(("package",) if options.trust or options.session_keys else ()),
+        *(("secure",) if options.session_keys else ()),
     )

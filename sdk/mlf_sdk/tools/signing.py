@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ed25519 keys and signatures by the package ``cryptography``; public keys are read without it."""
+"""Ed25519 and X25519 by the package ``cryptography``; public keys are read without it."""
 
 from __future__ import annotations
 
@@ -134,6 +134,29 @@ class Signer:
         return bytes(self._key.sign(message))
 
 
+class AgreementKey:
+    """A key pair of X25519 for one session.
+
+    Attributes:
+        public: its public key, 32 bytes.
+
+    Raises:
+        ToolError: ``cryptography`` is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._library = _library().x25519
+        self._key = self._library.X25519PrivateKey.generate()
+        self.public: bytes = self._key.public_key().public_bytes_raw()
+
+    def agree(self, public: bytes) -> bytes | None:
+        """Return the secret shared with the owner of a public key; None: it would be known to everybody."""
+        try:
+            return bytes(self._key.exchange(self._library.X25519PublicKey.from_public_bytes(public)))
+        except ValueError:
+            return None
+
+
 def signed_by(signature: bytes, message: bytes, keys: Iterable[PublicKey]) -> PublicKey | None:
     """Return the key whose signature it is; None: of none of them.
 
@@ -156,7 +179,7 @@ def _library() -> Any:  # noqa: ANN401
 
     try:
         from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-        from cryptography.hazmat.primitives.asymmetric import ed25519
+        from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
             NoEncryption,
@@ -169,6 +192,7 @@ def _library() -> Any:  # noqa: ANN401
         ) from error
     return SimpleNamespace(
         ed25519=ed25519,
+        x25519=x25519,
         Encoding=Encoding,
         NoEncryption=NoEncryption,
         PrivateFormat=PrivateFormat,

@@ -19,6 +19,8 @@ class Opcode(IntEnum):
     PREPARE = 8
     BAUD = 9
     BUILD = 10
+    CHALLENGE = 11
+    OPEN = 12
     STEP = 16
     ADVANCE = 17
     PEEK = 18
@@ -51,6 +53,10 @@ class Status(IntEnum):
     GAP = -40
     CAPACITY = -41
     STEP = -42
+    LOCKED = -43
+    SIGNATURE = -44
+    WAIT = -45
+    ENTROPY = -46
 
 
 STATUS_TEXT = {
@@ -71,6 +77,10 @@ STATUS_TEXT = {
     Status.GAP: "the write would leave a gap",
     Status.CAPACITY: "the answer does not fit into a reply",
     Status.STEP: "there is no such step",
+    Status.LOCKED: "no secured session is open, or the code of the request is wrong",
+    Status.SIGNATURE: "the session is not signed by a key that the device trusts",
+    Status.WAIT: "there were too many attempts to open a session",
+    Status.ENTROPY: "the device's source of random numbers failed",
 }
 
 
@@ -83,6 +93,7 @@ class Capability(IntFlag):
     BAUD = 8
     BUILD = 16
     STEP = 32
+    SECURE = 64
 
 
 class Flag(IntFlag):

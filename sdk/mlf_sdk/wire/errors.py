@@ -27,9 +27,13 @@ class DeviceError(TargetError):
         opcode: the request.
         where: the model or tensor the request was about.
         step: index of the step that failed; None when no kernel was running.
+        body: of the reply, behind the status.
     """
 
-    def __init__(self, status: int, opcode: Opcode, *, where: str = "", step: int | None = None) -> None:
+    def __init__(
+        self, status: int, opcode: Opcode, *, where: str = "", step: int | None = None, body: bytes = b""
+    ) -> None:
+        self.body = body
         self.status = status
         self.opcode = opcode
         self.step = step

@@ -22,6 +22,7 @@ from mlf_sdk.wire.transport import RatedTransport, Transport
 if TYPE_CHECKING:
     from mlf_sdk.triage.explain import Triage
     from mlf_sdk.triage.fault_report import FaultReport
+    from mlf_sdk.wire.secure import Seal
 
 _LARGEST_PAYLOAD = 16384
 _READ_SIZE = 4096
@@ -127,6 +128,8 @@ class Link:
 
     Attributes:
         session: number of the session, in each request and each reply that is taken.
+        seal: codes of the messages of a secured session; None: they have none.
+        last_sequence: number of the last request.
         on_silence: called before NoAnswerError; may raise a better explanation.
     """
 
@@ -147,6 +150,8 @@ class Link:
         self._deframer = frames.Deframer(_LARGEST_PAYLOAD, self._on_text)
         self._received: deque[bytes] = deque()
         self.session = 0
+        self.seal: Seal | None = None
+        self.last_sequence = 0
         self.on_silence: Callable[[Opcode], None] | None = None
 
     @property
@@ -168,10 +173,13 @@ class Link:
             return 0.0
         return size_bytes * _BITS / self._transport.baud
 
-    def _number(self, opcode: Opcode, body: bytes) -> Message:
+    def _make(self, opcode: Opcode, body: bytes) -> tuple[Message, bytes]:
+        """Return the next request, and its frame."""
         request = Message(opcode=opcode, sequence=self._sequence, session=self.session, body=body)
+        self.last_sequence = self._sequence
         self._sequence = (self._sequence + 1) & 0xFFFF
-        return request
+        payload = request.pack()
+        return request, frames.encode(self.seal.pack(payload, request.sequence) if self.seal else payload)
 
     def call(self, opcode: Opcode, body: bytes, deadline: Deadline, *, where: str = "") -> bytes:
         """Send a request until it is answered; return the body of the reply behind its status.
@@ -187,8 +195,7 @@ class Link:
             DeviceFaultError: the device stopped with a fault.
             DeviceResetError, SessionTakenError, DeviceError: the device answered with an error.
         """
-        request = self._number(opcode, body)
-        frame = frames.encode(request.pack())
+        request, frame = self._make(opcode, body)
         on_line_s = self.line_s(len(frame))
         started = self.timeouts.clock()
         tries = 0
@@ -204,8 +211,8 @@ class Link:
 
     def post(self, opcode: Opcode, body: bytes, deadline: Deadline) -> int:
         """Send a request once and don't wait; returns its sequence number."""
-        request = self._number(opcode, body)
-        self._transport.write(frames.encode(request.pack()), deadline)
+        request, frame = self._make(opcode, body)
+        self._transport.write(frame, deadline)
         return request.sequence
 
     def next_reply(self, deadline: Deadline, where: str) -> Message | None:
@@ -249,8 +256,11 @@ class Link:
 
     def _next_payload(self, deadline: Deadline, where: str) -> bytes | None:
         while True:
-            if self._received:
-                return self._received.popleft()
+            while self._received:
+                payload = self._received.popleft()
+                message = self.seal.unpack(payload) if self.seal else payload
+                if message is not None:
+                    return message
             self._raise_fault(where)
             if deadline.expired:
                 return None
@@ -275,7 +285,7 @@ class Link:
         if opcode in (Opcode.RUN, Opcode.ADVANCE) and len(body) >= 4:  # both begin with the step
             failed = int.from_bytes(body[:4], "little", signed=True)
             step = failed if failed != protocol.NO_STEP else None
-        raise DeviceError(status, opcode, where=where, step=step)
+        raise DeviceError(status, opcode, where=where, step=step, body=body)
 
     def _session_lost(self, opcode: Opcode, body: bytes, where: str) -> TargetError:
         if protocol.SessionReply.unpack(body).current == 0:

@@ -19,6 +19,7 @@ from mlf_sdk.wire.params import DeviceParams
 from mlf_sdk.wire.protocol import MessageError
 
 _INFO = struct.Struct("<IIIIII8sB")
+_CASE_BYTES = 2
 
 
 class PackageOpcode(IntEnum):
@@ -66,11 +67,15 @@ class PackageError(TargetError):
 
     Attributes:
         status: what it answered.
+        failed_case: index of the self-test case that failed; None: none has, or the device did not say.
     """
 
-    def __init__(self, status: int, *, where: str = "") -> None:
+    def __init__(self, status: int, *, where: str = "", failed_case: int | None = None) -> None:
         self.status = PackageStatus(status)
+        self.failed_case = failed_case
         what = f"the device refused the package ({self.status.name}): {PACKAGE_STATUS_TEXT[self.status]}"
+        if failed_case is not None:
+            what += f": case {failed_case} (counted from 0)"
         super().__init__(what, where=where, hint="The model that was in force still is.")
 
 
@@ -172,5 +177,7 @@ class DevicePackages(DeviceParams):
             return super()._call(opcode, body, deadline)
         except DeviceError as error:
             if error.status in PACKAGE_STATUS_TEXT:
-                raise PackageError(error.status, where=self.where) from error
+                is_case = error.status == PackageStatus.CASE and len(error.body) == _CASE_BYTES
+                failed = int.from_bytes(error.body, "little") if is_case else None
+                raise PackageError(error.status, where=self.where, failed_case=failed) from error
             raise

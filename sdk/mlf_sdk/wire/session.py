@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 from types import TracebackType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from mlf_sdk.wire.link import Link, Timeouts
 from mlf_sdk.wire.rate import LineRate
 from mlf_sdk.wire.tensors import Inputs, arrays_of, bytes_of, pick, read_tensor, write_tensor
 from mlf_sdk.wire.transport import Transport
+
+if TYPE_CHECKING:
+    from mlf_sdk.tools.signing import Signer
 
 __all__ = ["Session", "Timeouts"]
 
@@ -48,6 +51,7 @@ class Session:
 
     Attributes:
         runs: how often the device was asked to run something, also step by step.
+        signer: opens secured sessions; None: only devices that ask for no key can be talked to.
 
     Every method may raise NoAnswerError, DeviceResetError, SessionTakenError and DeviceError, all of them
     TargetError.
@@ -71,6 +75,7 @@ class Session:
         self._pace = Pace(window_bytes=0, payload_bytes=_LEAST_PAYLOAD)
         self._info: DeviceInfo | None = None
         self.runs = 0
+        self.signer: Signer | None = None
 
     def __enter__(self) -> Session:
         """Return the session; leaving the block closes it."""
@@ -124,8 +129,10 @@ class Session:
         """
         until = deadline or self._link.after(self.timeouts.hello_s)
         self._link.session = self._draw((1 << 32) - 1) + 1
-        body = self._greet(until)
-        hello, rest = protocol.split(protocol.HelloReply, body)
+        self._link.seal = None
+        hello, rest = protocol.split(protocol.HelloReply, self._greet(until))
+        if Capability.SECURE in Capability(hello.capabilities) or self.signer is not None:
+            hello, rest = self._unlock(Capability(hello.capabilities), until)
         if hello.max_payload < _LEAST_PAYLOAD:
             raise TargetError(f"the device's largest message has {hello.max_payload} bytes, which is too few")
         self._rate.boot_nonce = hello.boot_nonce
@@ -151,6 +158,18 @@ class Session:
                 return self._link.call(Opcode.HELLO, b"", until.within(self.timeouts.confirm_s))
             self._rate.fall_back()
         return self._link.call(Opcode.HELLO, b"", until)
+
+    def _unlock(self, can: Capability, until: Deadline) -> tuple[protocol.HelloReply, bytes]:
+        """Open a secured session; return the parts of the HELLO that the device answers in it."""
+        from mlf_sdk.wire import secure  # few devices are locked
+
+        if Capability.SECURE not in can:
+            raise secure.not_locked_error()
+        build_id = bytes.fromhex(self._build_id(can, until))
+        if self.signer is None:
+            raise secure.locked_error(build_id)
+        secure.open_secured(self._link, self.signer, build_id, until)
+        return protocol.split(protocol.HelloReply, self._link.call(Opcode.HELLO, b"", until))
 
     def _build_id(self, can: Capability, deadline: Deadline) -> str:
         return self._link.call(Opcode.BUILD, b"", deadline).hex() if Capability.BUILD in can else ""

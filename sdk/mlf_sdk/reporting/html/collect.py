@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from mlf_sdk.codegen.lock import Lock, LockModel, LockNode, LockStep, LockTensor
+from mlf_sdk.codegen.secure import access_text
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import RunReport
@@ -111,6 +112,9 @@ def _facts(findings: Findings) -> tuple[Fact, ...]:
         *io,
         Fact(label="parameters", text=params_text(model.params_bytes)),
     ]
+    options = findings.lock.options
+    if access := access_text(options.app, options.session_keys):
+        facts.append(Fact(label="access", text=access))
     if findings.run is not None and findings.run.chip is not None:
         facts.append(Fact(label="on a chip", text=chip_time_text(findings.run.chip)))
     facts += [Fact(label="compiler", text=text) for text in findings.firmware.toolchain]

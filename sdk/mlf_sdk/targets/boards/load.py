@@ -178,6 +178,7 @@ def baremetal_context(board: Board) -> dict[str, Any]:
         "irq_base": board.interrupts.base if board.interrupts is not None else None,
         "uart_clock_hz": board.uart.clock_hz or board.clock_hz,
         "uart": msgspec.to_builtins(board.uart),
+        "entropy": msgspec.to_builtins(board.entropy),
         "irq_handlers": irq_handlers(board),
         "caches": board.caches,
         "init": [

@@ -70,6 +70,19 @@ class Uart(_Row, frozen=True, kw_only=True):
     rx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
 
 
+class Entropy(_Row, frozen=True, kw_only=True):
+    """The source of random numbers, for secured sessions.
+
+    Attributes:
+        driver: a source ``crt/baremetal/entropy_<driver>.c``; ``own``: the board's ``sources`` define
+            ``mlf_entropy``.
+        base: address of its registers; an own driver may do without.
+    """
+
+    driver: Literal["nrf51", "own"]
+    base: Word | None = None
+
+
 class Init(_Row, frozen=True, kw_only=True):
     """A write to a 32-bit register before main(): clocks, pins.
 
@@ -185,6 +198,7 @@ class Board(_Row, frozen=True, kw_only=True):
         stack_bytes: what is reserved for the stack, a multiple of 8.
         memories: the first flash and the first RAM hold all that names no other memory.
         chip: microcontroller on the board, by a name of ``mlf-sdk chips``; empty: none is stated.
+        entropy: where random numbers come from; None: there is no source, and no secured session.
         init: writes to registers before main(), in order; all rates of the row are those after them.
         sources: C, assembler and header files that lie beside the row's file and belong to the board,
             e.g. an own UART driver (``crt/include/mlf/mlf_platform.h`` says what it has).
@@ -206,6 +220,7 @@ class Board(_Row, frozen=True, kw_only=True):
     sources: tuple[SourceName, ...] = ()
     uart: Uart | None = None
     counter: Counter | None = None
+    entropy: Entropy | None = None
     interrupts: Interrupts | None = None
     init: tuple[Init, ...] = ()
     rpc: Rpc = Rpc()

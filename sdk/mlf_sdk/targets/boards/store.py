@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from mlf_sdk.codegen.options import MONOCYPHER_SOURCES, ProjectOptions
-from mlf_sdk.errors import DoesNotFitError, InputError, NotPossibleError
+from mlf_sdk.errors import DoesNotFitError, NotPossibleError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.targets.boards.row import Board
@@ -34,31 +32,6 @@ def check_store(models: Sequence[Model], board: Board) -> None:
             where=f"board {board.name}",
             hint="Choose such a board, or generate without --executor.",
         )
-
-
-def check_trust(options: ProjectOptions, board: Board) -> None:
-    """Check that the board can verify packages.
-
-    Raises:
-        InputError: there is no library that could, or it is not where it should be.
-    """
-    if not options.trust:
-        return
-    if options.monocypher is None:
-        if board.platform == "host":
-            return
-        raise InputError(
-            "the device needs a library that verifies signatures",
-            where="--trust",
-            hint="Get a release of Monocypher (https://monocypher.org), and add --monocypher PATH.",
-        )
-    for name in MONOCYPHER_SOURCES:
-        if not (Path(options.monocypher) / name).is_file():
-            raise InputError(
-                f"there is no Monocypher: {name} is missing",
-                where=options.monocypher,
-                hint="Give the folder of a release, with src/optional in it.",
-            )
 
 
 def store_bytes_of(layout: ModelLayout, *, sealed: bool = False) -> int:

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards that verify signatures: the library that does, and random numbers for secured sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mlf_sdk.codegen.options import MONOCYPHER_SOURCES, ProjectOptions
+from mlf_sdk.codegen.secure import LEAST_PAYLOAD_BYTES
+from mlf_sdk.errors import InputError, NotPossibleError
+from mlf_sdk.targets.boards.row import Board
+
+LEAST_STACK_BYTES = (
+    2560  # of a Cortex-M0 (microbit) that verifies a signature in a request; 2,048 are too few
+)
+
+
+def check_signatures(options: ProjectOptions, board: Board) -> None:
+    """Check that the board can verify packages and sessions.
+
+    Raises:
+        InputError: there is no library that could, or it is not where it should be.
+        NotPossibleError: its stack is too small.
+    """
+    if options.monocypher is None:
+        if board.platform == "host":
+            return
+        raise InputError(
+            "the device needs a library that verifies signatures",
+            where="--trust" if options.trust else "--lock",
+            hint="Get a release of Monocypher (https://monocypher.org), and add --monocypher PATH.",
+        )
+    for name in MONOCYPHER_SOURCES:
+        if not (Path(options.monocypher) / name).is_file():
+            raise InputError(
+                f"there is no Monocypher: {name} is missing",
+                where=options.monocypher,
+                hint="Give the folder of a release, with src/optional in it.",
+            )
+    if board.platform == "baremetal" and board.stack_bytes < LEAST_STACK_BYTES:
+        raise NotPossibleError(
+            f"verifying a signature takes up to {LEAST_STACK_BYTES:,} bytes of stack; the board's row "
+            f"reserves {board.stack_bytes:,} (stack_bytes)",
+            where=f"board {board.name}",
+            hint="Copy the row to a file, raise stack_bytes in it, and give the file: --board-file FILE.",
+        )
+
+
+def check_session_keys(options: ProjectOptions, board: Board) -> None:
+    """Check that the board can serve secured sessions.
+
+    Raises:
+        NotPossibleError: it has no stated source of random numbers, too small messages, or runs Zephyr.
+    """
+    if not options.session_keys or board.platform == "host":
+        return
+    where = f"board {board.name}"
+    if board.platform != "baremetal":
+        raise NotPossibleError(
+            "secured sessions are there for bare metal and for the host only",
+            where=where,
+            hint="Leave out --lock.",
+        )
+    if board.entropy is None:
+        raise NotPossibleError(
+            "--lock needs random numbers that nobody can predict; the board's row names no source of them",
+            where=where,
+            hint="Write one: [entropy] in the row, driver = 'own', and mlf_entropy() of mlf_platform.h in a "
+            "file of its sources.",
+        )
+    if board.rpc.max_payload < LEAST_PAYLOAD_BYTES:
+        raise NotPossibleError(
+            f"secured sessions need messages of {LEAST_PAYLOAD_BYTES} bytes; the board's row says "
+            f"{board.rpc.max_payload} (rpc.max_payload)",
+            where=where,
+        )
