@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the table of docs/rows.md: ``python docs/rows.py MODEL[=BYTES]...``.
+"""Writes the tables of docs/rows.md: ``python docs/rows.py [--cores] MODEL[=BYTES]...``.
 
 Each model is run on the emulated mps2-an386 (Cortex-M4) layer by layer, with ``--for ram``, and, where bytes
-are given, with ``--max-arena``: RAM is what the painted arena shows, instructions are counted, and a run
-whose outputs differ from those of the host, of the reference or of the witness ends the command.
+are given, with ``--max-arena``: RAM is what the painted arena shows, instructions are counted. With
+``--cores`` each is run on boards of other cores, layer by layer and with ``--for ram``. A run that does not
+pass, whose outputs differ from those of the host, of the reference or of the witness among them, stands in
+the table as such; the command goes on, and ends with 1.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +21,54 @@ import mlf_sdk
 
 PAGE = Path(__file__).with_name("rows.md")
 BOARD = "mps2-an386"
+CORES = {
+    "M0": "microbit",
+    "M3": "mps2-an385",
+    "M7": "mps2-an500",
+    "M33": "mps2-an505",
+    "M55": "mps3-an547",
+}
+PLANS: dict[str, dict[str, Any]] = {"layer by layer": {}, "`--for ram`": {"goal": "ram"}}
 
 
-def measured(model: str, board: str, options: dict[str, Any]) -> tuple[int, int]:
-    """Bytes of the arena that a run wrote, and its instructions.
+@dataclass(frozen=True)
+class Measured:
+    """A run.
 
-    Raises:
-        SystemExit: it did not pass.
+    Attributes:
+        failure: reason why it did not pass; empty: it did.
+        arena: bytes of the arena that it wrote.
+        instructions: of one inference.
     """
-    found = mlf_sdk.run(model, board=board, **options)
-    if not found.ok or found.memory.arena_high_water_bytes is None or found.instructions is None:
-        raise SystemExit(f"{model} on {board} with {options}: {found.verdict}")
-    return found.memory.arena_high_water_bytes, found.instructions
+
+    failure: str = ""
+    arena: int = 0
+    instructions: int = 0
+
+
+def measured(model: str, board: str, options: dict[str, Any]) -> Measured:
+    """Run a model; what happened to a run that did not pass is printed."""
+    try:
+        found = mlf_sdk.run(model, board=board, **options)
+    except mlf_sdk.MlfError as error:
+        failure = error.what.splitlines()[0]
+    else:
+        arena, instructions = found.memory.arena_high_water_bytes, found.instructions
+        if found.ok and arena is not None and instructions is not None:
+            return Measured(arena=arena, instructions=instructions)
+        failure = str(found.verdict) if not found.ok else "nothing was counted"
+    print(f"{model} on {board} with {options}: {failure}", file=sys.stderr)  # noqa: T201
+    return Measured(failure=failure)
+
+
+def _cells(run: Measured, usual: Measured) -> str:
+    """Arena and instructions of a run against those of the usual plan."""
+    if run.failure:
+        return f" | not passed: {run.failure.replace('|', '/')} | | | |"
+    if run is usual or usual.failure:
+        return f" | {run.arena:,} | | {run.instructions:,} | |"
+    shares = f"{run.arena / usual.arena - 1:+.1%}", f"{run.instructions / usual.instructions - 1:+.2%}"
+    return f" | {run.arena:,} | {shares[0]} | {run.instructions:,} | {shares[1]} |"
 
 
 def models_table(models: Sequence[str]) -> list[str]:
@@ -39,17 +79,26 @@ def models_table(models: Sequence[str]) -> list[str]:
     ]
     for given in models:
         path, _, most = given.partition("=")
-        plans: list[tuple[str, dict[str, Any]]] = [("layer by layer", {}), ("`--for ram`", {"goal": "ram"})]
+        plans = list(PLANS.items())
         if most:
-            plans.append((f"`--max-arena {int(most):,}`".replace(",", ""), {"max_arena": most}))
-        usual: tuple[int, int] | None = None
-        for title, options in plans:
-            arena, instructions = measured(path, BOARD, options)
-            usual = usual or (arena, instructions)
-            shares = f"{arena / usual[0] - 1:+.1%}", f"{instructions / usual[1] - 1:+.2%}"
-            shown = shares if options else ("", "")
-            name = "" if options else _name(path)
-            lines.append(f"| {name} | {title} | {arena:,} | {shown[0]} | {instructions:,} | {shown[1]} |")
+            plans.append((f"`--max-arena {int(most)}`", {"max_arena": most}))
+        runs = [measured(path, BOARD, options) for _, options in plans]
+        for number, ((title, _), run) in enumerate(zip(plans, runs, strict=True)):
+            lines.append(f"| {'' if number else _name(path)} | {title}{_cells(run, runs[0])}")
+    return lines
+
+
+def cores_table(models: Sequence[str]) -> list[str]:
+    """Rows of models on boards of other cores."""
+    lines = [
+        "| core | model | plan | arena | | instructions | |",
+        "|---|---|---|--:|--:|--:|--:|",
+    ]
+    for core, board in CORES.items():
+        for path in (given.partition("=")[0] for given in models):
+            runs = [measured(path, board, options) for options in PLANS.values()]
+            for title, run in zip(PLANS, runs, strict=True):
+                lines.append(f"| {core} | {_name(path)} | {title}{_cells(run, runs[0])}")
     return lines
 
 
@@ -69,11 +118,18 @@ def write(page: str, tables: dict[str, list[str]]) -> str:
 
 
 def main() -> None:
-    """Write the table."""
+    """Write a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--cores", action="store_true", help="other cores than the M4")
     parser.add_argument("models", nargs="+", metavar="MODEL[=BYTES]")
-    tables = {"models": models_table(parser.parse_args().models)}
-    PAGE.write_text(write(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    given = parser.parse_args()
+    for path in (one.partition("=")[0] for one in given.models):
+        if not Path(path).is_file():
+            parser.error(f"{path}: no such file")
+    name, make = ("cores", cores_table) if given.cores else ("models", models_table)
+    lines = make(given.models)
+    PAGE.write_text(write(PAGE.read_text(encoding="utf-8"), {name: lines}), encoding="utf-8")
+    sys.exit(int(any("not passed" in line for line in lines)))
 
 
 if __name__ == "__main__":
