@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
@@ -75,8 +76,21 @@ def open_emulated(
         with (
             Session(transport, timeouts=timeouts, console=console) as session,
             _explained(machine.process, elf),
+            _located(board, elf, machine.monitor),
         ):
             yield session
+
+
+@contextmanager
+def _located(board: Board, elf: Path, monitor: socket.socket | None) -> Iterator[None]:
+    """Add to a missing answer where the CPU is, and what the image expects of the line."""
+    try:
+        yield
+    except NoAnswerError as error:
+        from mlf_sdk.targets.silence import silence_text
+
+        error.hint = "\n".join(filter(None, [error.hint, silence_text(board, elf, monitor)]))
+        raise
 
 
 def _timeouts(timeout_s: float) -> Timeouts:

@@ -12,7 +12,7 @@ import os
 import random
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,7 @@ from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.process import RunningProcess, start_process
 
 _NS_PER_S = 1_000_000_000
+_Socket = socket.socket
 
 
 class QemuOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,17 +65,28 @@ class QemuMachine(msgspec.Struct, frozen=True):
     Attributes:
         process: the emulator.
         socket: the console, a connected stream socket.
+        monitor: of the emulator, likewise; None: it has none.
     """
 
     process: RunningProcess
-    socket: socket.socket
+    socket: _Socket
+    monitor: _Socket | None = None
 
 
-def qemu_argv(board: Board, elf: Path, *, console_fd: int | None, options: QemuOptions) -> list[str]:
+def qemu_argv(
+    board: Board,
+    elf: Path,
+    *,
+    console_fd: int | None,
+    options: QemuOptions,
+    monitor_fd: int | None = None,
+) -> list[str]:
     """The command that emulates ``board`` with the image ``elf``, its console on a socket or a pty.
 
     Args:
         console_fd: the socket; None: a pty, which QEMU names on its standard output.
+        options: of the emulation.
+        monitor_fd: the socket of its monitor; None: it has none.
 
     Raises:
         InputError: the board is not emulated.
@@ -87,7 +99,11 @@ def qemu_argv(board: Board, elf: Path, *, console_fd: int | None, options: QemuO
             hint="Choose one that is (mlf-sdk boards), or give its row a table [qemu].",
         )
     argv = [cross_isa(board).tools.emulator, "-machine", row.machine, "-nodefaults", "-no-reboot"]
-    argv += ["-display", "none", "-monitor", "none", "-nic", "none"]
+    argv += ["-display", "none", "-nic", "none"]
+    if monitor_fd is None:
+        argv += ["-monitor", "none"]
+    else:
+        argv += ["-chardev", f"socket,id=monitor,fd={monitor_fd}", "-mon", "chardev=monitor,mode=readline"]
     if row.cpu:
         argv += ["-cpu", row.cpu]
     kind = "pty,id=console" if console_fd is None else f"socket,id=console,fd={console_fd}"
@@ -119,19 +135,25 @@ def start_qemu(board: Board, elf: Path, options: QemuOptions | None = None) -> I
     from mlf_sdk.targets.unicorn.launch import check_emulator, unicorn_argv, uses_unicorn
 
     check_emulator(board, (options or QemuOptions()).args)
-    ours, theirs = socket.socketpair()
-    with ours:
-        with theirs:
-            fd = theirs.fileno()
-            chosen = options or QemuOptions()
-            if uses_unicorn(board, chosen.args):
-                more = (*(board.qemu.args if board.qemu else ()), *chosen.args)
-                argv = unicorn_argv(board, elf.resolve(), console_fd=fd, more=more)
-            else:
-                argv = qemu_argv(board, elf.resolve(), console_fd=fd, options=chosen)
-            process = start_process(argv, pass_fds=(fd,), cpus=one_cpu())
+    chosen = options or QemuOptions()
+    with ExitStack() as kept, ExitStack() as handed_over:
+        ours, theirs = socket.socketpair()
+        monitor, monitor_end = socket.socketpair()
+        for end in (ours, monitor):
+            kept.enter_context(end)
+        for end in (theirs, monitor_end):
+            handed_over.enter_context(end)
+        fds = (theirs.fileno(), monitor_end.fileno())
+        is_unicorn = uses_unicorn(board, chosen.args)
+        if is_unicorn:
+            more = (*(board.qemu.args if board.qemu else ()), *chosen.args)
+            argv = unicorn_argv(board, elf.resolve(), console_fd=fds[0], more=more)
+        else:
+            argv = qemu_argv(board, elf.resolve(), console_fd=fds[0], options=chosen, monitor_fd=fds[1])
+        process = start_process(argv, pass_fds=fds[:1] if is_unicorn else fds, cpus=one_cpu())
+        handed_over.close()
         with process:
-            yield QemuMachine(process, ours)
+            yield QemuMachine(process, ours, None if is_unicorn else monitor)
 
 
 def one_cpu() -> set[int] | None:

@@ -55,6 +55,18 @@ class IsaInterrupts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     core_handlers: tuple[str, ...]
 
 
+class IsaMonitor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Names in the monitor of its emulator.
+
+    Attributes:
+        registers: by the name that faults have, the name of ``info registers``.
+        words: by the name that faults have, the address of a register of the system.
+    """
+
+    registers: Mapping[str, str] = {}
+    words: Mapping[str, int] = {}
+
+
 class Isa(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, eq=False):
     """An instruction set architecture.
 
@@ -80,6 +92,7 @@ class Isa(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         packages: by program, the packages of Debian and Ubuntu that have it.
         interrupts: of the core.
         counters: by driver of a board's ``counter``, its file of ``crt``.
+        monitor: of its emulator.
         unicorn: by CPU, the name of a core of the emulator Unicorn that runs its code.
         cpus: by name.
         optional: its tools are not needed unless one of its boards is used.
@@ -110,6 +123,7 @@ class Isa(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     interrupts: IsaInterrupts
     counters: Mapping[str, str]
     unicorn: Mapping[str, str] = {}
+    monitor: IsaMonitor = IsaMonitor()
     cpus: Mapping[str, IsaCpu]
     optional: bool = False
     fallback: bool = False

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help with an emulated board that does not answer: place of its CPU, clock and rate of the line."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from pathlib import Path
+
+from mlf_sdk.targets.boards.isa import cross_isa
+from mlf_sdk.targets.boards.row import Board
+from mlf_sdk.tools.isas import IsaMonitor
+
+_PROMPT = b"(qemu) "
+_REPLY_S = 5.0
+_NAMED = re.compile(r"([A-Za-z][\w/]*)(?:=|\s+)([0-9a-f]{8})\b")  # R15=00000120, or pc 80000104
+_WORD = re.compile(r"^0*[0-9a-f]+: 0x([0-9a-f]{8})", re.MULTILINE)
+_MOST_FRAMES = 4
+
+
+def line_text(board: Board) -> str:
+    """Clock and rate of the line that an image for a board expects; empty: it has no UART."""
+    if board.uart is None:
+        return ""
+    clock = board.uart.clock_hz or board.clock_hz
+    return f"The image expects a clock of {clock:,} Hz at the UART, and the line at {board.uart.baud:,} baud."
+
+
+def silence_text(board: Board, elf: Path, monitor: socket.socket | None) -> str:
+    """Lines about a board that is silent: its CPU as QEMU's monitor tells, and what the image expects."""
+    isa = cross_isa(board)
+    registers = _registers(isa.monitor, monitor) if monitor is not None else {}
+    return "\n".join(filter(None, [*_place(registers, elf, isa.status_register), line_text(board)]))
+
+
+def _place(registers: dict[str, int], elf: Path, status_register: str) -> list[str]:
+    """Function, file and line of the CPU, then the registers; empty: they are not known."""
+    if "pc" not in registers:
+        return []
+    from mlf_sdk.tools.checks import device_text
+    from mlf_sdk.triage.explain import triage
+    from mlf_sdk.triage.fault_report import FaultReport
+
+    empty = device_text(b"")
+    result = triage(FaultReport(kind="silent", registers=registers, step=-1, model=empty, line=empty), elf)
+    frames = [frame.place for frame in result.frames[:_MOST_FRAMES]]
+    named = " ".join(f"{name}=0x{value:08x}" for name, value in registers.items())
+    place = ", from ".join(frames) if frames else f"0x{registers['pc']:08x}, outside of the image"
+    status = result.status if registers.get(status_register) else ()
+    return [f"The CPU is in {place}.", named, *status]
+
+
+def _registers(names: IsaMonitor, monitor: socket.socket) -> dict[str, int]:
+    """Registers of the CPU, which is stopped; empty: the monitor does not answer."""
+    monitor.settimeout(_REPLY_S)
+    try:
+        _reply(monitor)
+        _ask(monitor, "stop")
+        stated = dict(_NAMED.findall(_ask(monitor, "info registers")))
+        words = {}
+        for name, address in names.words.items():
+            if word := _WORD.search(_ask(monitor, f"x /1wx {address:#x}")):
+                words[name] = int(word[1], 16)
+    except OSError:
+        return {}
+    return {name: int(stated[key], 16) for name, key in names.registers.items() if key in stated} | words
+
+
+def _ask(monitor: socket.socket, command: str) -> str:
+    monitor.sendall(command.encode() + b"\n")
+    return _reply(monitor)
+
+
+def _reply(monitor: socket.socket) -> str:
+    """Text up to the next prompt."""
+    text, until = b"", time.monotonic() + _REPLY_S
+    while not text.endswith(_PROMPT):
+        piece = monitor.recv(4096)
+        if not piece or time.monotonic() > until:
+            raise TimeoutError("the monitor does not answer")
+        text += piece
+    return text.decode(errors="replace").replace("\r", "")
