@@ -210,20 +210,26 @@ def test_c_of_a_row_of_windows_computes_what_was_recorded(
     assert len({*y[0]}) > 2
 
 
-@pytest.mark.parametrize(("size", "form"), [((3, 3), Form.DOUBLE), ((1, 2), Form.SINGLE)])
+@pytest.mark.parametrize(
+    ("size", "form", "channels"),
+    [((3, 3), Form.DOUBLE, 20), ((1, 2), Form.SINGLE, 19), ((2, 2), Form.SINGLE, 16)],
+)
 def test_c_of_depthwise_vectors_computes_what_was_recorded(
-    size: tuple[int, int], form: Form, tmp_path: Path
+    size: tuple[int, int], form: Form, channels: int, tmp_path: Path
 ) -> None:
-    channels, pixels, stride, taps = 20, 2, 2, size[0] * size[1]
+    pixels, stride, taps = 2, 2, size[0] * size[1]
     random = np.random.default_rng(taps)
-    b = mve_depthwise.record_depthwise(size, Epilogue(form, 0, (-50, 60), 3))
-    rows = random.integers(-128, 128, (size[0], 1, channels * (stride + size[1]) + 12))
+    row = mve_depthwise.DepthwiseRow(size, channels, stride)
+    b = mve_depthwise.record_depthwise(row, Epilogue(form, 0, (-50, 60), 3))
+    rows = random.integers(-128, 128, (size[0], 1, channels * (stride + size[1]) + 16))
     w = random.integers(-127, 128, (1, 32 * taps))
     p, y, got = table(random, 8), np.zeros((1, 60), np.int64), np.zeros(60, np.int8)
-    sizes = {"channels": channels, "pixels": pixels, "stride": stride}
-    interpret(b, MVE.meanings, {"window": [(row, 0) for row in rows], "w": w, "p": p, "y": y}, **sizes)
-    rows8, w8, p32 = rows.astype(np.int8), w.astype(np.int8), p.astype(np.int32)
-    addresses = np.array([row.ctypes.data for row in rows8], np.uintp)
+    sizes = {"pixels": pixels}
+    rows8 = rows.astype(np.int8)
+    elements = [(each.view("<i4") if row.is_near else each).astype(np.int64) for each in rows8]
+    interpret(b, MVE.meanings, {"window": [(each, 0) for each in elements], "w": w, "p": p, "y": y}, **sizes)
+    w8, p32 = w.astype(np.int8), p.astype(np.int32)
+    addresses = np.array([each.ctypes.data for each in rows8], np.uintp)
     run_c(b, MVE.meanings, tmp_path, addresses, w8, p32, got, *sizes.values())
     np.testing.assert_array_equal(got, y[0])
     assert len({*y[0]}) > 2 and not y[0, channels * pixels :].any()

@@ -36,7 +36,7 @@ from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
 
 _MOST_ROUNDS: Final = 12  # vectors of a window without a loop
-_FAR: Final = 508  # bytes that a load of a vector of words reaches
+FAR: Final = 508  # bytes that a load of a vector of words reaches
 _AHEAD: Final = 2  # loads before their use
 
 
@@ -174,7 +174,7 @@ def _record_sums(b: Builder, vectors: Vectors, x: Register, w: Register) -> list
     """Record the products of a tile; four sums for each vector of results."""
     pixels, channels = vectors.pixels, vectors.channels
     windows = [x]
-    if pixels > 1 and (vectors.loops > 1 or 2 * vectors.bytes > _FAR):
+    if pixels > 1 and (vectors.loops > 1 or 2 * vectors.bytes > FAR):
         windows = [b.do("copy", x, kind=WORDS), b.place(x, vectors.bytes)]
     elif vectors.loops > 1:
         windows = [b.do("copy", x, kind=WORDS)]
@@ -234,6 +234,16 @@ def _record_sums(b: Builder, vectors: Vectors, x: Register, w: Register) -> list
 def _each(values: Sequence[Register], words: Sequence[Register]) -> Iterator[tuple[Register, Register]]:
     """Vectors of sums with their words, or with those that all share."""
     return zip(values, words if len(words) > 1 else [words[0]] * len(values), strict=True)
+
+
+def pointers_of_words(rows: int) -> tuple[str, str]:
+    """C text for pointers to words, at the places of ``rows`` pointers to bytes, and their name."""
+    text = f"""        const int32_t *words[{rows}];
+        for (int32_t i = 0; i < {rows}; ++i) {{
+            words[i] = (const int32_t *)(const void *)rows[i];
+        }}
+"""
+    return text, "words"
 
 
 def requantise(

@@ -9,16 +9,18 @@ multipliers, addends and shifts lie in the same order; narrowing puts the channe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.add_int8 import linear_sum
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, tile_text
-from mlf_sdk.compiler.kernels.mve import limit, requantise, table_words
+from mlf_sdk.compiler.kernels.mve import FAR, limit, pointers_of_words, requantise, table_words
 from mlf_sdk.compiler.kernels.mve_copies import COPY_BYTES, INCLUDE
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.rescale import Rescale
@@ -29,6 +31,7 @@ from mlf_sdk.compiler.microkernels.builder import (
     OUTPUT_BYTES,
     PREDICATE,
     ROWS,
+    ROWS_OF_WORDS,
     WORD,
     WORDS,
     Builder,
@@ -42,6 +45,25 @@ from mlf_sdk.compiler.scales import SUMS
 _LANES: Final = 16
 _ORDER: Final = (0, 2, 1, 3)  # vector of a channel's sum, by its number modulo four
 _MOST_IDLE: Final = 1.5  # lanes for a channel, beyond which other kernels are faster
+
+
+class DepthwiseRow(msgspec.Struct, frozen=True):
+    """Windows of a layer without multiplier.
+
+    Attributes:
+        size: rows and columns of a window.
+        channels: of input and output.
+        stride: columns between the windows of neighbours.
+    """
+
+    size: tuple[int, int]
+    channels: int
+    stride: int
+
+    @property
+    def is_near(self) -> bool:
+        """True where loads of words reach the columns of a window."""
+        return self.channels % 4 == 0 and (self.size[1] - 1) * self.channels <= FAR
 
 
 def depthwise(layer: Contraction) -> Kernel | None:
@@ -58,9 +80,12 @@ def depthwise(layer: Contraction) -> Kernel | None:
     taps = np.pad(layer.rows.T, ((0, 0), (0, padding)))
     packed = taps.reshape(len(taps), -1, _LANES).transpose(1, 0, 2)
     constants = (np.ascontiguousarray(packed).reshape(-1), _table(layer.starts(rescale), rescale))
-    name, texts = _pixels(window.size, rescale)
-    columns = layer.y.shape[2]
-    call = f"        {name}(rows, p0, p1, y0 + oy * {columns * channels}, {channels}, {columns}, {window.stride[1]});\n"
+    columns, (kh, kw), (low, high) = layer.y.shape[2], window.size, rescale.clamp
+    row = DepthwiseRow(window.size, channels, window.stride[1])
+    name = f"channels_{kh}x{kw}x{channels}_{row.stride}_{rescale.form.value}_{low & 255}_{high & 255}"
+    texts = recorded(name, "mve", record_depthwise, row, Epilogue.of(rescale))
+    words, pointers = pointers_of_words(kh) if row.is_near else ("", "rows")
+    call = f"{words}        {name}({pointers}, p0, p1, y0 + oy * {columns * channels}, {columns});\n"
     body, ring_bytes, overlaps = ring_of_rows(layer, call, "copy_bytes")
     if padding:  # the last load of a row reads all lanes
         body = f"    memset((int8_t *)b0 + {ring_bytes}, 0, {padding});\n{body}"
@@ -78,69 +103,67 @@ def _table(bias: Array, rescale: Rescale) -> Array:
     return np.ascontiguousarray(ordered.reshape(-1))
 
 
-def _pixels(size: tuple[int, int], rescale: Rescale) -> tuple[str, Mapping[str, str]]:
-    """Function ``(rows, weights, table, output, channels, pixels, stride)`` for a row of the output."""
-    (kh, kw), (low, high) = size, rescale.clamp
-    name = f"channels_{kh}x{kw}_{rescale.form.value}_{low & 255}_{high & 255}"
-    return name, recorded(name, "mve", record_depthwise, size, Epilogue.of(rescale))
-
-
-def record_depthwise(size: tuple[int, int], epilogue: Epilogue) -> Builder:
-    """Record a row of pixels, sixteen channels at a time."""
+def record_depthwise(row: DepthwiseRow, epilogue: Epilogue) -> Builder:
+    """Record a row of pixels for sixteen channels at a time: rows of windows, weights, table, output, pixels."""
+    kind = WORDS if row.is_near else BYTES
     b = Builder(
-        window=ROWS, w=BYTES, p=WORDS, y=OUTPUT_BYTES, channels=WORD, pixels=WORD, stride=WORD
+        window=ROWS_OF_WORDS if row.is_near else ROWS, w=BYTES, p=WORDS, y=OUTPUT_BYTES, pixels=WORD
     )  # fmt: skip
-    window, w, p, y, channels, pixels, stride = b.parameters
-    step, begin = b.do("multiply", stride, channels), b.do("immediate", i=0)
-    with b.counted(pixels):
-        offset, left = b.do("copy", begin), b.do("copy", channels)
-        weights, table = b.do("copy", w, kind=BYTES), b.do("copy", p, kind=WORDS)
-        with b.counted(left, _LANES):
-            sums = [b.vector("load_32", table, i=64 * k) for k in range(4)]
-            _products(b, size, (window, offset, channels), weights, sums)
+    window, w, p, y, pixels = b.parameters
+    channels, weights_bytes = row.channels, _LANES * row.size[0] * row.size[1]
+    begin, left = b.do("immediate", i=0), b.do("immediate", i=channels)
+    with b.counted(left, _LANES):
+        place, count = b.do("copy", y, kind=OUTPUT_BYTES), b.do("copy", pixels)
+        rows = [b.load_at(window, 4 * k, kind=kind) for k in range(row.size[0])]
+        for pointer in rows:
+            b.do("add", pointer, begin, into=pointer)
+        with b.counted(count):
+            sums = [b.vector("load_32", p, i=64 * k) for k in range(4)]
+            _products(b, row, rows, w, sums)
+            b.advance(w, -weights_bytes)
             b.note("requantise sixteen channels")
             for k, total in enumerate(sums):
-                rows = ([b.vector("load_32", table, i=64 * k + 16 * row)] for row in (1, 2, 3))
-                requantise(b, [total], epilogue, rows)
+                words = ([b.vector("load_32", p, i=64 * k + 16 * number)] for number in (1, 2, 3))
+                requantise(b, [total], epilogue, words)
             halves = [b.vector("narrow_even_32", sums[k]) for k in (0, 2)]
             for half, total in zip(halves, (sums[1], sums[3]), strict=True):
                 b.vector("narrow_odd_32", total, half, into=half)
             stored = b.vector("narrow_even_16", halves[0])
             b.vector("narrow_odd_16", halves[1], stored, into=stored)
             limit(b, [stored], epilogue)
-            b.store("store_some_8", stored, y, b.do("predicate_8", left, kind=PREDICATE))
-            b.advance(table, 256)
-            b.do("add_constant", offset, i=_LANES, into=offset)
-            b.advance(y, _LANES)
-        b.do("add", y, left, into=y)  # back from channels that there are not
-        b.do("add", begin, step, into=begin)
+            if channels % _LANES:
+                b.store("store_some_8", stored, place, b.do("predicate_8", left, kind=PREDICATE))
+            else:
+                b.store("store_8", stored, place)
+            b.advance(place, channels)
+            for pointer in rows:
+                b.advance(pointer, row.stride * channels)
+        b.advance(w, weights_bytes)
+        b.advance(p, 256)
+        b.do("add_constant", begin, i=_LANES, into=begin)
+        b.advance(y, _LANES)
     return b
 
 
 def _products(
-    b: Builder,
-    size: tuple[int, int],
-    place: tuple[Register, Register, Register],
-    weights: Register,
-    sums: list[Register],
+    b: Builder, row: DepthwiseRow, rows: Sequence[Register], weights: Register, sums: Sequence[Register]
 ) -> None:
     """Record the products of a window: of the even channels and of the odd ones, two taps before they are added."""
-    (kh, kw), (window, offset, channels) = size, place
-    products: list[Register] = []
+    (kh, kw), products = row.size, list[Register]()
     for tap in range(kh * kw):
-        if tap % kw == 0:
-            pixel = b.load_at(window, 4 * (tap // kw), kind=BYTES)
-            b.do("add", pixel, offset, into=pixel)
-        values, weight = b.vector("load_8", pixel), b.vector("load_next_8", weights, i=16, moves=True)
+        offset = tap % kw * row.channels
+        pixel = rows[tap // kw]
+        if not row.is_near and offset:
+            pixel, offset = b.place(pixel, offset), 0
+        load = partial(b.vector, "load_32" if row.is_near else "load_8", pixel, i=offset)
+        values, weight = load(), b.vector("load_next_8", weights, i=16, moves=True)
         even = b.vector("multiply_even_8", values, weight)
         if tap % 2 == 0:
             products = [even, b.vector("multiply_odd_8", values, weight)]
         else:  # no vector is left for a second product: the pixel is loaded again
             b.vector("add_16", products[0], even, into=products[0])
-            odd = b.vector("multiply_odd_8", b.vector("load_8", pixel), weight)
+            odd = b.vector("multiply_odd_8", load(), weight)
             b.vector("add_16", products[1], odd, into=products[1])
-        if tap % kw < kw - 1:
-            b.do("add", pixel, channels, into=pixel)
         if tap % 2 or tap == kh * kw - 1:
             wide = [f"{half}_16_to_32" for half in ("even", "odd")]
             for total, (product, name) in zip(sums, ((a, n) for a in products for n in wide), strict=True):

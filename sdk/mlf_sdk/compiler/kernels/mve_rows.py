@@ -17,7 +17,7 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
-from mlf_sdk.compiler.kernels.mve import group, limit, requantise, table_words
+from mlf_sdk.compiler.kernels.mve import FAR, group, limit, pointers_of_words, requantise, table_words
 from mlf_sdk.compiler.kernels.mve_copies import COPY_BYTES, INCLUDE
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
 from mlf_sdk.compiler.microkernels.builder import (
@@ -41,7 +41,6 @@ _PIXELS: Final = 2
 _CHANNELS: Final = 4
 _MOST_ROWS: Final = 3  # of a window, whose pointers stay in registers
 _MOST_STEPS: Final = 36  # vectors of a window, in code without a loop
-_FAR: Final = 508  # bytes that a load of a vector of words reaches
 _FAR_BYTES: Final = 127  # bytes that a load or store of bytes reaches
 
 
@@ -88,7 +87,7 @@ class RowTile(msgspec.Struct, frozen=True):
         if self.channels % _CHANNELS or self.size[0] > _MOST_ROWS or _LANES * len(steps) > 2 * used:
             return False
         far = self.distance + max(offset for _, offset in steps)
-        is_near = far <= (_FAR if self.is_whole else _FAR_BYTES)
+        is_near = far <= (FAR if self.is_whole else _FAR_BYTES)
         return is_near and self.channels <= _FAR_BYTES and len(steps) <= _MOST_STEPS
 
     def packed(self, weights: Array) -> Array:
@@ -116,15 +115,9 @@ def convolution(layer: Contraction) -> Kernel | None:
     name = (
         f"rows_{kh}x{kw}x{tile.depth}_{tile.distance}_{count}_{rescale.form.value}_{low & 255}_{high & 255}"
     )
-    of_rows = f"{{}}, p0, p1, y0 + oy * {columns * count}, {count}, {columns // _PIXELS}"
-    call = f"        {name}({of_rows.format('rows')});\n"
-    if tile.is_whole:
-        call = f"""        const int32_t *words[{kh}];
-        for (int32_t i = 0; i < {kh}; ++i) {{
-            words[i] = (const int32_t *)(const void *)rows[i];
-        }}
-        {name}({of_rows.format("words")});
-"""
+    words, pointers = pointers_of_words(kh) if tile.is_whole else ("", "rows")
+    place = f"y0 + oy * {columns * count}"
+    call = f"{words}        {name}({pointers}, p0, p1, {place}, {count}, {columns // _PIXELS});\n"
     body, ring_bytes, overlaps = ring_of_rows(layer, call, "copy_bytes")
     texts: Mapping[str, str] = {
         "mve": INCLUDE,
