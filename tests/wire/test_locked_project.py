@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -251,6 +253,31 @@ def test_the_commands(host: Field, capsys: pytest.CaptureFixture[str]) -> None:
     assert "SIGNATURE" in capsys.readouterr().err
     assert main(["run", str(DIGITS), "--board", "host", "--key", str(host.keys / "good.key")]) == 4
     assert "does not ask for one" in capsys.readouterr().err
+
+
+@contextmanager
+def on_a_port(elf: Path) -> Iterator[str]:
+    """The firmware behind a socket, for one connection; yields the port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            line, _ = server.accept()
+            with line:
+                subprocess.run([elf], stdin=line, stdout=line, stderr=subprocess.DEVNULL, timeout=60)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"socket://127.0.0.1:{server.getsockname()[1]}"
+        thread.join(60)
+
+
+def test_a_locked_device_on_a_port_is_verified(host: Field, capsys: pytest.CaptureFixture[str]) -> None:
+    for key, code in ((None, 4), ("foreign", 4), ("good", 0)):
+        given = [] if key is None else ["--key", str(host.keys / f"{key}.key")]
+        with on_a_port(host.elf) as port:
+            assert main(["verify", str(host.folder), "--port", port, *given]) == code
+        if code:
+            assert ("locked" if key is None else "SIGNATURE") in capsys.readouterr().err
 
 
 def test_an_archive_is_run_locked_and_compared_with_its_twin(host: Field) -> None:

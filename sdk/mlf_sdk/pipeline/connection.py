@@ -122,7 +122,7 @@ def check_keeps_parameters(target: Target) -> None:
         )
 
 
-def _signer(request: Request) -> Signer | None:
+def signer_of(request: Request) -> Signer | None:
     """Return what opens secured sessions; None: the request names no key."""
     if request.key is None:
         return None
@@ -152,7 +152,7 @@ def connect(
     """
     expected = expected_image(request, project, elf) if target.attached else None
     with target.open(elf or expected, timeout_s=request.timeout_s, console=console) as session:
-        session.signer = _signer(request)
+        session.signer = signer_of(request)
         session.hello(Deadline.after(min(request.timeout_s, HELLO_S)))
         if expected is not None:
             check_same_image(session.info, expected, target.name)

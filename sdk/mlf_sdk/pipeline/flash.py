@@ -11,6 +11,7 @@ from typing import Any
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.pipeline.arguments import Source, make_request, own_options
+from mlf_sdk.pipeline.connection import signer_of
 from mlf_sdk.pipeline.options import FlashOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
@@ -170,6 +171,7 @@ def _hello(console: str | None, request: Request, board: Board, deadline: Deadli
             port = console or find_port(board).device
             choice = TargetChoice(port=port, baud=request.baud, max_baud=request.max_baud)
             with port_session(choice, board=board, timeout_s=max(0.1, deadline.remaining())) as session:
+                session.signer = signer_of(request)
                 return port, session.hello(deadline)
         except (PortMissingError, PortVanishedError):
             if deadline.within(_REOPEN_S).at == deadline.at:

@@ -11,7 +11,7 @@ from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.frontends.filetype import is_elf
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source, make_request
-from mlf_sdk.pipeline.connection import check_holds_image
+from mlf_sdk.pipeline.connection import check_holds_image, signer_of
 from mlf_sdk.pipeline.firmware import inspect_firmware, load_firmware
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
@@ -134,6 +134,7 @@ def verify(
     check_holds_image(target)
     progress.say(f"asking the board on {target.name}")
     with target.open(None, timeout_s=made.timeout_s) as session:
+        session.signer = signer_of(made)
         device = session.hello(Deadline.after(made.timeout_s))
     return compare_device(target.name, device, expected)
 
