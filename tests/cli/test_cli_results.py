@@ -112,7 +112,7 @@ def test_doctor_of_a_machine_without_root(call: Caller, monkeypatch: pytest.Monk
     text = shown(call("doctor"))
     assert re.search(r"^arm-none-eabi-gcc +- +zig +building", text, re.MULTILINE)
     assert "used       Cortex-M: zig 1.2.3 and unicorn 1.2.3" in text
-    assert "qemu-system-arm, for what unicorn can't: some boards, profile, --tune and debug" in text
+    assert "qemu-system-arm, for what unicorn can't: some boards, exact profiles, cycles and debug" in text
     assert re.search(r"^verdict +emulated boards work, with zig and unicorn +PASS$", text, re.MULTILINE)
     assert call("doctor", "--json").value["ok"]
 

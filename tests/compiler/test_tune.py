@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.schedule import Choice, alternatives
 from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.pipeline import tune
 from mlf_sdk.pipeline.options import ProbeOptions
 from mlf_sdk.pipeline.tune import BoardTuner
 from mlf_sdk.pipeline.verification import verify
 from mlf_sdk.reporting.html.choices import choices_page
+from mlf_sdk.targets.boards.load import find_board
 from tflite_models import Maker
 
 needs_emulator = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
@@ -238,3 +241,11 @@ def test_port_that_can_not_count_is_refused(
     result = Caller(capsys)("compile", model, "-o", model.with_suffix(".tar"), *options)
     assert result.code == 2
     assert message in result.err
+
+
+def test_costs_name_the_compiler_that_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = find_board("mps2-an386")
+    for wanted in ("gcc", "zig"):
+        monkeypatch.setattr(tune, "choose_toolchain", lambda *_, name=wanted: name)
+        version = tune._compiler_version(board)
+        assert re.fullmatch(rf"(arm-none-eabi-)?{wanted} \d+\.\d+\.\d+", version), version

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from archives import Spec, build, write
-from cli_helpers import Caller
+from cli_helpers import Called, Caller
 from mlf_sdk.errors import MissingToolError
 from mlf_sdk.targets.baremetal import BaremetalTarget
 from mlf_sdk.targets.boards.load import find_board
@@ -20,9 +20,10 @@ from mlf_sdk.targets.boards.row import with_arguments
 from mlf_sdk.targets.qemu import QemuOptions, start_qemu
 from mlf_sdk.targets.unicorn import launch
 from mlf_sdk.targets.unicorn.launch import emulator_title, unicorn_lacks, uses_unicorn
-from mlf_sdk.targets.unicorn.machine import Windows
+from mlf_sdk.targets.unicorn.windows import Windows
 from tflite_models import small_network
 
+LEAVE = '__asm volatile("{}; mov sp, r0; push {{r0}}");'  # a stack that leaves the board's memories
 HAS_BOTH = find_spec("unicorn") is not None and shutil.which("qemu-system-arm") is not None
 
 
@@ -74,6 +75,44 @@ def test_a_fault_is_reported_as_on_qemu(tmp_path, capsys, request):
         found.append(result.err)
         request.getfixturevalue("without_qemu")
     assert found[0] == found[1]
+
+
+def run_with(code: str, board: str, folder: Path, call: Caller) -> Called:
+    """Run a network in whose last layer some code comes first."""
+    network, project = folder / "net.tflite", folder / "project"
+    network.write_bytes(small_network())
+    assert call("generate", network, "-o", project, "--board", board, "--asm", "no").code == 0
+    kernels = next(project.glob("model/*/kernels/*.c"))
+    text = kernels.read_text()
+    head, brace, _ = text.rpartition("\nvoid ")[2].partition("{\n")
+    kernels.write_text(text.replace(head + brace, f"{head}{brace}  {code}\n"))
+    return call("run", project, "--no-twin")
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(not HAS_BOTH, reason="needs Unicorn and QEMU")
+@pytest.mark.parametrize(
+    ("board", "code"),
+    [
+        ("mps2-an505", "volatile char big[16000]; big[0] = 1; big[15999] = 1;"),  # beyond the limit register
+        ("mps2-an386", LEAVE.format("movs r0, #1; lsls r0, r0, #29")),  # below all memories
+    ],
+)
+def test_an_overflow_of_the_stack_is_one(board, code, tmp_path, capsys, without_qemu):
+    result = run_with(code, board, tmp_path, Caller(capsys))
+    assert result.code != 0
+    assert "(softmax_7): stack-overflow" in result.err
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(not HAS_BOTH, reason="needs Unicorn and QEMU")
+def test_a_fault_within_a_fault_is_a_lockup(tmp_path, capsys, without_qemu):
+    """The handler finds a stack that it takes for a good one, above all memories."""
+    result = run_with(LEAVE.format("movs r0, #0"), "mps2-an386", tmp_path, Caller(capsys))
+    assert result.code != 0
+    assert "the core locked up: a fault in the handler of a fault" in result.err
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.qemu

@@ -30,9 +30,11 @@ from mlf_sdk.resources import cache_dir, data_dir
 from mlf_sdk.targets.boards.isa import isa_of
 from mlf_sdk.targets.boards.load import find_board, load_board
 from mlf_sdk.targets.boards.row import Board
+from mlf_sdk.tools.discovery import find_tools, known_tools
 from mlf_sdk.tools.files import make_folder, write_whole
 from mlf_sdk.tools.locks import cache_in_use
 from mlf_sdk.tools.process import run_process
+from mlf_sdk.tools.toolchains import GCC, choose_toolchain, load_toolchains
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
@@ -273,8 +275,13 @@ def _unit_of(board: Board) -> str:
 
 
 def _compiler_version(board: Board) -> str:
+    """Compiler that counted images are built with, and its version."""
     isa = isa_of(board)
     program = isa.tools.c if isa is not None else "cc"
+    name = GCC if isa is None else choose_toolchain(isa, None)
+    if name != GCC:
+        known = tuple(one for one in known_tools() if one.name == load_toolchains()[name].programs[0])
+        return " ".join(f"{one.tool.name} {one.version or ''}".strip() for one in find_tools(known))
     try:
         return f"{program} {run_process([program, '-dumpfullversion'], timeout_s=20).stdout.strip()}"
     except MlfError as error:

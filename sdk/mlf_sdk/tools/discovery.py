@@ -109,7 +109,7 @@ def _tools_of(isa: Isa) -> Iterator[Tool]:
         purpose=f"emulated {isa.title} boards",
         required=needed,
         stand_in=UNICORN if isa.unicorn else "",
-        lost="some boards, profile, --tune and debug",
+        lost="some boards, exact profiles, cycles and debug",
     )
 
 

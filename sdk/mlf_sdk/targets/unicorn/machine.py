@@ -9,7 +9,6 @@ as with QEMU's ``-icount shift=0``.
 from __future__ import annotations
 
 import ctypes
-import json
 import mmap
 import socket
 import sys
@@ -25,6 +24,7 @@ import msgspec
 from mlf_sdk.targets.boards.load import machine_of
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.unicorn.launch import core_name
+from mlf_sdk.targets.unicorn.windows import Windows
 
 _MARKS = 64
 _RETURN = 0x9FFF_0000  # where a handler returns to: no memory of a board, and code may lie there
@@ -34,7 +34,8 @@ _NS_PER_S = 1_000_000_000
 _CSR, _RVR, _CVR, _ICSR, _CFSR, _BFAR, _SHCSR = 0x10, 0x14, 0x18, 0xD04, 0xD28, 0xD38, 0xD24
 _PENDSTSET, _PENDSTCLR = 1 << 26, 1 << 25
 _HARD_FAULT, _BUS_FAULT, _USAGE_FAULT, _SYSTICK, _FIRST_IRQ = 3, 5, 6, 15, 16
-_PRECISE, _UNDEFINED = 0x8200, 1 << 16
+_PRECISE, _UNDEFINED, _STACK_LIMIT, _NOT_STACKED = 0x8200, 1 << 16, 1 << 20, 1 << 12
+_EXCP_STKOF = 19  # number that the emulator gives a stack pointer below its limit
 _PADDED = 1 << 9
 _WFI = b"\x30\xbf"
 _BYTES_AT_ONCE = 512
@@ -58,46 +59,6 @@ class Blocks(ctypes.Structure):
     )
 
 
-class Windows:
-    """Instructions between marks, written as QEMU's plugin writes them (qemu/plugin/README.md)."""
-
-    def __init__(self, argument: str) -> None:
-        parts = [part.partition("=") for part in argument.split(",")[1:]]
-        self.out = Path(next(value for key, _, value in parts if key == "out"))
-        self.begins, self.ends = (
-            {
-                int(value.rpartition(":")[2], 0): value.rpartition(":")[0]
-                for key, _, value in parts
-                if key == kind
-            }
-            for kind in ("begin", "end")
-        )
-        self.open: dict[str, int] = {}
-        self.index: dict[str, int] = {}
-        self.out.touch()
-
-    def reach(self, address: int, count: int) -> None:
-        """Note that an instruction is reached before which so many were executed."""
-        window = self.ends.get(address)
-        if window is not None and window in self.open:
-            total = count - self.open.pop(window)
-            line = {"window": window, "index": self._number(window), "counts": {}, "outside": total}
-            self._write({**line, "total": total})
-        window = self.begins.get(address)
-        if window is not None:
-            if window in self.open:
-                self._write({"window": window, "index": self._number(window), "given_up": True})
-            self.open[window] = count
-
-    def _number(self, window: str) -> int:
-        self.index[window] = self.index.get(window, -1) + 1
-        return self.index[window]
-
-    def _write(self, line: dict[str, Any]) -> None:
-        with self.out.open("a", encoding="ascii") as stream:
-            stream.write(json.dumps(line, separators=(",", ":")) + "\n")
-
-
 class Machine:
     """A board that runs an image."""
 
@@ -119,7 +80,8 @@ class Machine:
         self.received: deque[int] = deque()
         self.sent = bytearray()
         self.registers: dict[int, int] = {}
-        self.started = self.wraps = self.bad_address = 0
+        self.started = self.wraps = self.bad_address = self.raised = 0
+        self.has_faulted = False
         self._map(elf, store, unicorn)
         self._hook(hook, unicorn)
 
@@ -141,6 +103,7 @@ class Machine:
         self.uc.mmio_map(uart.base, _PAGE, self._uart_read, None, self._uart_write, None)
         self.uc.mmio_map(_SYSTEM, _PAGE, self._system_read, None, self._system_write, None)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._invalid)
+        self.uc.hook_add(unicorn.UC_HOOK_INTR, self._raised)
 
     def _keep(self, store: Path, unicorn: Any) -> int:  # noqa: ANN401
         """Map the machine's main memory from the file that keeps it between starts; its address."""
@@ -227,6 +190,10 @@ class Machine:
         self.bad_address = address
         return False
 
+    def _raised(self, uc: Any, number: int, _user: object) -> None:  # noqa: ANN401
+        self.raised = number
+        uc.emu_stop()
+
     # ---- the core ----
 
     def run(self) -> None:
@@ -240,6 +207,9 @@ class Machine:
             try:
                 uc.emu_start(at | 1, _RETURN)
             except self.error:
+                at = self._fault()
+                continue
+            if self.raised:
                 at = self._fault()
                 continue
             at = uc.reg_read(reg.UC_ARM_REG_PC)
@@ -297,20 +267,28 @@ class Machine:
         self.blocks.count, self.blocks.num_marks, self.blocks.limit = count, marks, limit
 
     def _fault(self) -> int:
-        """Enter the handler of a fault as the core does; its address."""
+        """Enter the handler of a fault as the core does; its address. A second one ends the machine."""
+        if self.has_faulted:
+            sys.exit("the core locked up: a fault in the handler of a fault")
+        self.has_faulted = True
         uc, reg = self.uc, self.reg
         names = ("R0", "R1", "R2", "R3", "R12", "LR", "PC", "XPSR")
         frame = [uc.reg_read(getattr(reg, f"UC_ARM_REG_{name}")) for name in names]
         address, self.bad_address = self.bad_address, 0
+        raised, self.raised = self.raised, 0
         enabled = self.registers.get(_SHCSR, 0) != 0
-        self.registers[_CFSR] = _PRECISE if address else _UNDEFINED
+        status = _PRECISE if address else _STACK_LIMIT if raised == _EXCP_STKOF else _UNDEFINED
+        self.registers[_CFSR] = status
         self.registers[_BFAR] = address
         exception = _HARD_FAULT if not enabled else _BUS_FAULT if address else _USAGE_FAULT
         sp = uc.reg_read(reg.UC_ARM_REG_SP) - 32
         if sp & 7:  # a word is skipped, and the frame says so
             sp, frame[-1] = sp & ~7, frame[-1] | _PADDED
-        uc.mem_write(sp, b"".join(word.to_bytes(4, "little") for word in frame))
-        uc.reg_write(reg.UC_ARM_REG_SP, sp)
+        try:
+            uc.mem_write(sp & 0xFFFF_FFFF, b"".join(word.to_bytes(4, "little") for word in frame))
+        except self.error:  # the stack has left the board's memories
+            self.registers[_CFSR] |= _NOT_STACKED
+        uc.reg_write(reg.UC_ARM_REG_SP, sp & 0xFFFF_FFFF)
         uc.reg_write(reg.UC_ARM_REG_LR, 0xFFFF_FFF9)
         uc.reg_write(reg.UC_ARM_REG_IPSR, exception)
         self.blocks.passes = 0
