@@ -6,7 +6,6 @@ What a killed process left running is ended by the next one.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import signal
@@ -79,8 +78,7 @@ def _shared_file(name: str, deadline: float) -> int | None:
         raise _lock_error(error, path) from error
     try:
         while True:
-            with suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if _try_shared(file):
                 return file
             if time.monotonic() >= deadline:
                 os.close(file)
@@ -89,6 +87,20 @@ def _shared_file(name: str, deadline: float) -> int | None:
     except OSError as error:
         os.close(file)
         raise _lock_error(error, path) from error
+
+
+def _try_shared(file: int, system: str = os.name) -> bool:
+    """Lock an open file together with others; False: another one holds it alone."""
+    if system == "nt":
+        from mlf_sdk.tools.windowslocks import try_shared
+
+        return try_shared(file)
+    import fcntl  # other systems have none
+
+    with suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 def _lock_error(error: OSError, path: Path) -> ToolError:

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.load import machine_of
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.unicorn.launch import core_name
@@ -197,7 +198,11 @@ class Machine:
     # ---- the core ----
 
     def run(self) -> None:
-        """Run until the console is closed."""
+        """Run until the console is closed.
+
+        Raises:
+            TargetError: the core locked up.
+        """
         uc, reg = self.uc, self.reg
         boot = self.board.boot_memory.origin
         stack, start = (int.from_bytes(uc.mem_read(boot + at, 4), "little") for at in (0, 4))
@@ -269,7 +274,7 @@ class Machine:
     def _fault(self) -> int:
         """Enter the handler of a fault as the core does; its address. A second one ends the machine."""
         if self.has_faulted:
-            sys.exit("the core locked up: a fault in the handler of a fault")
+            raise TargetError("the core locked up: a fault in the handler of a fault")
         self.has_faulted = True
         uc, reg = self.uc, self.reg
         names = ("R0", "R1", "R2", "R3", "R12", "LR", "PC", "XPSR")
