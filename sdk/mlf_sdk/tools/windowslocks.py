@@ -17,7 +17,7 @@ _HELD = (33, 997)  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
 
 
 class Overlapped(ctypes.Structure):
-    """Where the locked bytes begin: ``OVERLAPPED``."""
+    """Place of the locked bytes: ``OVERLAPPED``."""
 
     _fields_ = (
         ("internal", ctypes.c_size_t),
