@@ -125,9 +125,18 @@ def convolution(layer: Contraction) -> Kernel | None:
         **recorded(name, "mve", record, tile, Epilogue.of(rescale)),
     }
     constants = (np.ascontiguousarray(weights).reshape(-1), np.ascontiguousarray(table).reshape(-1))
+    tail_bytes = 0 if tile.is_whole else _LANES  # that the last vectors reach, whose weights there are zeros
+    if tail_bytes:
+        body = f"    memset((int8_t *)b0 + {ring_bytes}, 0, {tail_bytes});\n{body}"
     return layer.kernel(
-        "conv", body, texts, constants, overlaps, workspace_bytes=ring_bytes + (0 if tile.is_whole else _LANES), tile=tile_text(_CHANNELS, _PIXELS)
-    )  # fmt: skip
+        "conv",
+        body,
+        texts,
+        constants,
+        overlaps,
+        workspace_bytes=ring_bytes + tail_bytes,
+        tile=tile_text(_CHANNELS, _PIXELS),
+    )
 
 
 def record(tile: RowTile, epilogue: Epilogue) -> Builder:
