@@ -152,7 +152,7 @@ static void answer(mlf_rpc_t *rpc, const uint8_t *request, size_t size) {
   }
   put_header(&header, request, MLF_RPC_HEADER_SIZE, status);
 #if MLF_RPC_SECURE
-  if (mlf_secure_is_open(rpc->config->secure)) {
+  if (mlf_secure_is_open(rpc->config->secure) != 0) {
     mlf_secure_tag(rpc->config->secure, payload, (size_t)(out.next - payload), out.next);
     out.next += MLF_RPC_TAG_SIZE;
   }

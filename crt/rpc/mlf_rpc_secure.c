@@ -41,7 +41,7 @@ int32_t mlf_rpc_do_open(const mlf_rpc_t *rpc, const uint8_t *body) {
 int mlf_rpc_is_admitted(mlf_rpc_t *rpc, const uint8_t *request, size_t size, uint16_t ahead,
                         size_t *out_size) {
   *out_size = size;
-  if (mlf_secure_is_open(rpc->config->secure)) {
+  if (mlf_secure_is_open(rpc->config->secure) != 0) {
     *out_size = size - MLF_RPC_TAG_SIZE;
     return size >= MLF_RPC_HEADER_SIZE + MLF_RPC_TAG_SIZE &&
            mlf_secure_accept(rpc->config->secure, ahead, request, size);

@@ -54,7 +54,7 @@ static int has_clock(const mlf_secure_config_t *config) {
 /* Milliseconds until the next challenge; 0: now. */
 static uint32_t wait_ms(const mlf_secure_t *secure) {
   const mlf_secure_config_t *config = secure->config;
-  if (!has_clock(config)) {
+  if (has_clock(config) == 0) {
     return secure->attempts >= MLF_SECURE_MOST_ATTEMPTS ? MLF_SECURE_NEVER : 0u;
   }
   if (secure->attempts < MLF_SECURE_FREE_ATTEMPTS) {
@@ -68,7 +68,7 @@ static uint32_t wait_ms(const mlf_secure_t *secure) {
 
 static void count_attempt(mlf_secure_t *secure) {
   secure->attempts += secure->attempts != UINT32_MAX ? 1u : 0u;
-  if (has_clock(secure->config) && secure->attempts >= MLF_SECURE_FREE_ATTEMPTS) {
+  if (has_clock(secure->config) != 0 && secure->attempts >= MLF_SECURE_FREE_ATTEMPTS) {
     const uint32_t above = secure->attempts - MLF_SECURE_FREE_ATTEMPTS;
     const uint32_t doublings = above < MLF_SECURE_MOST_DOUBLINGS ? above : MLF_SECURE_MOST_DOUBLINGS;
     secure->wait_until = now_of(secure->config) + ((uint64_t)secure->config->ticks_hz << doublings);
@@ -140,7 +140,7 @@ mlf_secure_status_t mlf_secure_open(mlf_secure_t *secure, const uint8_t *build_i
   if (size != 0) {
     (void)memcpy(&secure->bytes[AT_BUILD], build_id, size);
   }
-  if (!is_signed(secure, signed_bytes, key_id, signature) || !derive(secure, signed_bytes)) {
+  if (is_signed(secure, signed_bytes, key_id, signature) == 0 || derive(secure, signed_bytes) == 0) {
     mlf_secure_close(secure);
     return MLF_SECURE_E_SIGNATURE;
   }
