@@ -11,7 +11,7 @@ from mlf_sdk.errors import InputError, NotPossibleError
 from mlf_sdk.targets.boards.row import Board
 
 LEAST_STACK_BYTES = (
-    2560  # of a Cortex-M0 (microbit) that verifies a signature in a request; 2,048 are too few
+    2560  # measured on the smallest core, which verifies a signature in a request; 2,048 are too few
 )
 
 
