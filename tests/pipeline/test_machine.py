@@ -57,9 +57,8 @@ def test_a_missing_program_is_named_before_anything_is_built(
     hide_packages(monkeypatch)
     with pytest.raises(ToolError, match=f"'{program}' is not installed") as caught:
         mlf_sdk.run(tiny, board=board, twin=twin)
-    assert caught.value.hint == (
-        f"Install it: sudo apt-get install {package}; mlf-sdk doctor lists all that is missing"
-    )
+    install = f"Install it: sudo apt-get install {package}; mlf-sdk doctor lists all that is missing"
+    assert caught.value.hint.splitlines()[0] == install
     started = {path.stem for path in programs.glob("*.log")}
     assert not started & {"cmake", "ninja", "qemu-system-arm"}  # compilers may preprocess what is analysed
     assert not list(own_cache.rglob("build"))

@@ -35,6 +35,7 @@ SERVERS = frozenset(
         "mlf_rpc_do_build",
         "mlf_rpc_do_hello",
         "mlf_rpc_do_prepare",
+        "mlf_rpc_do_open",
         "mlf_rpc_do_run",
         "mlf_rpc_do_write",
         "mlf_mlperf_feed",

@@ -117,6 +117,9 @@ def tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
 
 
 def _copy_windows(name: str, copy: str, shape: Shape, bytes_: int) -> str:
+    """Function that copies windows; the weights of what lies behind one are zeros, and its last byte is written."""
+    last = shape.pixels * bytes_ - 1
+    mark = f"    ((int8_t *)b)[{last}] = 0;\n" if shape.rows * shape.used < bytes_ else ""
     return f"""static void {name}(const int8_t *x, int32_t *b, int32_t row_bytes)
 {{
     for (int32_t i = 0; i < {shape.pixels}; ++i) {{
@@ -124,7 +127,7 @@ def _copy_windows(name: str, copy: str, shape: Shape, bytes_: int) -> str:
             {copy}((int8_t *)b + i * {bytes_} + r * {shape.used}, x + i * {shape.distance} + r * row_bytes);
         }}
     }}
-}}
+{mark}}}
 """
 
 
