@@ -9,6 +9,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -16,6 +17,7 @@ from mlf_sdk.ir.model import Finding
 from mlf_sdk.reporting.html import page as page_module
 from mlf_sdk.reporting.html.collect import collect
 from mlf_sdk.reporting.html.data import Report
+from mlf_sdk.reporting.html.layers import layer_cards
 from mlf_sdk.reporting.html.memory import LABELS
 from mlf_sdk.reporting.html.page import render_page
 from mlf_sdk.reporting.overview import overview_parts
@@ -369,3 +371,14 @@ def test_a_layer_that_no_reference_computes(reports: dict[str, Report]) -> None:
     ]
     own = [f"step-{s.index}" for s in report.steps if s.layer is not None and s.layer.number == first.number]
     assert said == own
+
+
+def test_a_region_shows_the_layers_inside(reports: dict[str, Report]) -> None:
+    report = reports["layers"]
+    first, second = (step.layer for step in report.steps[:2])
+    assert first is not None
+    assert second is not None
+    region = msgspec.structs.replace(second, inside=(first, second))
+    step = dataclasses.replace(report.steps[1], layer=region)
+    card = {c.step.index: c for c in layer_cards(dataclasses.replace(report, steps=(step,)))}[1]
+    assert [layer.number for layer in card.layers] == [first.number, second.number]

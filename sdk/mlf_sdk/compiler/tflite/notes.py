@@ -32,7 +32,7 @@ KNOWN: Final = {
 """Highest version of operators of TensorFlow Lite that is known; 1 for those that are not listed."""
 
 UNREADABLE: Final = (UnsupportedError, DamagedError, ArithmeticError, LookupError, TypeError, ValueError)
-"""What a builder raises, the arithmetic of arguments that contradict each other included."""
+"""Errors of a builder; arguments that contradict each other end in those of arithmetic."""
 
 UNSCALED: Final = frozenset(
     (

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +15,6 @@ from mlf_sdk.reporting.html.names import anchor_of
 from mlf_sdk.reporting.html.svg import element, markup
 from mlf_sdk.reporting.layout import figure
 
-_RANGE = re.compile(r"of layers (\d+) to (\d+)\Z")  # of a step that computes several layers by rows
 _WIDTH, _HEIGHT = 96.0, 26.0
 _NAME_CHARS: Final = 60
 
@@ -45,33 +43,27 @@ def layer_cards(report: Report) -> list[LayerCard]:
     """Make a card for each step of a report."""
     by_step = report.profile is not None and len(report.profile.steps) == len(report.steps)
     profiles = {step.index: step for step in report.profile.steps} if report.profile and by_step else {}
-    own = {step.layer.number for step in report.steps if step.layer is not None}
-    return [
-        LayerCard(
-            step=step,
-            layers=layers_of_step(step, report.layers, own),
-            profile=profiles.get(step.index),
-            source=next((name for name in (step.symbol, step.name) if name in report.kernels), ""),
-            evidence=_evidence(report, layers_of_step(step, report.layers, own)),
-        )
-        for step in report.steps
-    ]
+    return [_card(report, step, profiles.get(step.index)) for step in report.steps]
 
 
-def layers_of_step(step: StepRow, facts: FileFacts | None, own: set[int]) -> tuple[LayerFacts, ...]:
-    """Layers of the file that a step computes, in their order there.
+def _card(report: Report, step: StepRow, profile: StepProfile | None) -> LayerCard:
+    layers = layers_of_step(step, report.layers)
+    return LayerCard(
+        step=step,
+        layers=layers,
+        profile=profile,
+        source=next((name for name in (step.symbol, step.name) if name in report.kernels), ""),
+        evidence=_evidence(report, layers),
+    )
 
-    Args:
-        step: whose layer states its number, and of several their range.
-        facts: of the file; None: it is not at hand.
-        own: numbers that steps state, one each.
-    """
+
+def layers_of_step(step: StepRow, facts: FileFacts | None) -> tuple[LayerFacts, ...]:
+    """Layers of the file that a step computes, in their order there; none where the file is not at hand."""
     if facts is None or step.layer is None:
         return ()
-    number, span = step.layer.number, _RANGE.search(step.layer.detail)
-    first, last = (int(span[1]), int(span[2])) if span else (number, number)
-    inside = (facts.of(n) for n in range(first, last + 1) if n == number or n not in own)
-    return tuple(layer for layer in inside if layer is not None)
+    stated = step.layer.inside or (step.layer,)
+    known = (facts.of(layer.number) for layer in stated)
+    return tuple(layer for layer in known if layer is not None)
 
 
 def _evidence(report: Report, layers: Sequence[LayerFacts]) -> str:
