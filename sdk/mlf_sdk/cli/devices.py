@@ -186,7 +186,7 @@ def _read(log: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParamsOptions(Options):
-    """Options of ``params show``."""
+    """Options of commands that send parameters to a device, or ask for its own."""
 
     project: str | None = option(
         None,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlf_sdk.cli.command import Command, Outcome
+from mlf_sdk.cli.devices import ParamsOptions
 from mlf_sdk.pipeline.declare import Options, option
 from mlf_sdk.pipeline.packageoptions import PackageOptions
 from mlf_sdk.pipeline.progress import Progress
@@ -45,20 +46,7 @@ def verify(request: Request, own: VerifyOptions, progress: Progress) -> Outcome:
     return Outcome(parts=verified_parts(result), values=verified_values(result))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushOptions(Options):
-    """Options of ``package push``."""
-
-    project: str | None = option(
-        None,
-        "Project for an emulated board or the host: it is built and started, and its parameters are kept in "
-        "its build folder. With --port: the project whose image the board must run.",
-        group="Target",
-        metavar="DIR",
-    )
-
-
-def push(request: Request, own: PushOptions, progress: Progress) -> Outcome:
+def push(request: Request, own: ParamsOptions, progress: Progress) -> Outcome:
     """Send a package: the device verifies it, runs its self-test cases, and only then changes over.
 
     A transfer that was cut goes on where it ended, unless the device was reset.
@@ -124,7 +112,7 @@ COMMANDS = {
         source="PACKAGE",
         source_help="Signed package.",
         takes=_PUSH,
-        own=PushOptions,
+        own=ParamsOptions,
         defaults={"timeout_s": 60.0},
     ),
     "package keys": Command(

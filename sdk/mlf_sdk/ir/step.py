@@ -51,7 +51,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     which the ring still holds. A call runs as far as the rows allow, and the next one goes on from there.
 
     Attributes:
-        input: position among the inputs of the model.
+        input: position among the inputs of the model, of a kernel among those of its operator.
         rows, row_bytes: of the whole input.
         ring_rows: rows that the ring holds.
         ring_offset_bytes: place of the ring in the workspace.

@@ -13,6 +13,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Operator
+from mlf_sdk.ir.step import Stream
 
 C_TYPES: Final = {
     "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
@@ -52,29 +53,6 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """Input whose rows a kernel takes one after the other out of a ring in its workspace.
-
-    The first word of the workspace is the number of rows that came, the second one that of the first row
-    which the ring still holds. A call runs as far as the rows allow, and the next one goes on from there.
-
-    Attributes:
-        input: its number.
-        rows, row_bytes: of the whole input.
-        ring_rows: rows that the ring holds.
-        ring_offset_bytes: place of the ring in the workspace.
-        counter_bytes: of the workspace from its start on, which are 0 before the first row.
-    """
-
-    input: int
-    rows: int
-    row_bytes: int
-    ring_rows: int
-    ring_offset_bytes: int
-    counter_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """Code and constants of one operator.
 
@@ -92,7 +70,8 @@ class Kernel:
         slices: of a kernel that only takes runs out of its input: byte offset of each output in it.
         origin: generator of the code, e.g. ``TVM 0.27.0``; empty: this package.
         tile: what its inner loop computes at once, for people: ``4 pixels x 2 channels``; empty: one result.
-        stream: the input that comes row by row and is no parameter; None: there is none.
+        stream: the input that comes row by row and is no parameter, by its number among those of the operator;
+            None: there is none.
     """
 
     family: str

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.kernels.kernel import Stream
 from mlf_sdk.compiler.rows.memory import aligned
 from mlf_sdk.compiler.rows.needs import row_bytes, rows_of
 from mlf_sdk.compiler.rows.pull import Region, spare_rows
+from mlf_sdk.ir.step import Stream
 from mlf_sdk.tools.ctext import c_comment
 
 _WORDS = 3  # rows that came, the first one that the ring holds, the place in the order

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +11,7 @@ import numpy as np
 from mlf_sdk.compiler.build import CompiledGraph, CompiledOperator
 from mlf_sdk.compiler.emit import Code
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.kernel import Role, Stream
+from mlf_sdk.compiler.kernels.kernel import Role
 from mlf_sdk.compiler.layer import constant_name, detail_of, macs_of, node_name
 from mlf_sdk.compiler.operators import Array, Custom, Fused, Operator, ReadState
 from mlf_sdk.compiler.options import CompileOptions
@@ -28,6 +27,7 @@ from mlf_sdk.frontends.mlf.extension import (
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import OWN_COMPILER, FileDigest
+from mlf_sdk.ir.step import Stream
 from mlf_sdk.version import __version__
 
 _SOURCES: Final = "codegen/host/src/"
@@ -133,7 +133,7 @@ class _Builder:
         if stream is None:
             return None
         position = self.graph.inputs.index(operator.inputs[stream.input])
-        return StreamFact(**{**dataclasses.asdict(stream), "input": position})
+        return StreamFact(**{**msgspec.structs.asdict(stream), "input": position})
 
     def _node(
         self, operator: Operator, symbol: str, arguments: list[str], facts: CallFacts | None = None
