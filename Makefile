@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr $(JOBS) + 1)
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test site gallery release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools tools-riscv runtime dev help
+.PHONY: demo test site site-versions gallery release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools tools-riscv runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make onnx-models  whole ONNX models, from PyTorch and packages, run on a board; their table is docs/onnx-models.md"
 	@echo "make tflite-models  .tflite models with recorded outputs, run on boards; their table is docs/tflite-models.md"
 	@echo "make site    the documentation as pages with search and pictures, in build/site/html"
+	@echo "make site-versions  the same for every release, in build/site-versions"
 	@echo "make gallery  known models, each verified, with reports, in build/gallery (their files below MODELS=../shared)"
 	@echo "make release  wheel, source distribution and bill of materials in dist/, checked from an empty environment"
 	@echo "make tools-riscv  install compiler and emulator for RISC-V (160 MB, 1.5 GB on the disk); without them its tests are skipped"
@@ -169,6 +170,11 @@ dev:
 site: dev
 	$(PY) -m pip install -q --disable-pip-version-check --editable ".[docs]"
 	$(PY) docs/site/build.py build/site
+
+# Every release beside the checkout, each page with the choice of versions.
+site-versions: dev
+	$(PY) -m pip install -q --disable-pip-version-check --editable ".[docs]"
+	$(PY) docs/site/versions.py build/site-versions
 
 release: tools dev
 	$(PY) -m pip install -q --disable-pip-version-check --editable ".[release]"

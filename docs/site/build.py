@@ -1,29 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the documentation site from the project's pages: `make site`.
 
-python docs/site/build.py OUTPUT
+python docs/site/build.py OUTPUT [--version NAME]
 
 Pages are staged as they lie in the checkout, with the files that they link to, so that every relative link is
-checked. A broken link, picture or docstring fails the build (``-W``).
+checked. A broken link, picture or docstring fails the build (``-W``). ``--version``: the pages lie in a folder of that
+name beside those of other versions, among which their reader can choose (versions.py).
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from pictures import write_pictures
+from generated import write_generated
 from sphinx.cmd.build import build_main
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "docs" / "site"
+_OWN = {"conf.py": "", "index.md": "", "api.md": "", "style.css": "_static", "versions.html": "_templates"}
 _LINK = re.compile(r"\[([^][]*)\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
-def main(output: Path) -> int:
+def main(output: Path, version: str = "") -> int:
     """Build the site in ``output``; Sphinx's exit code."""
     source = output / ".source"
     shutil.rmtree(output, ignore_errors=True)
@@ -36,11 +39,11 @@ def main(output: Path) -> int:
             elif linked.is_file() and linked.suffix != ".md":
                 _copy(linked.resolve().relative_to(ROOT), source)
         _place(source / page).write_text(text)
-    for name in ("conf.py", "index.md", "api.md", "style.css"):
-        folder = source / "_static" if name.endswith(".css") else source
-        shutil.copy(SITE / name, _place(folder / name))
-    write_pictures(source / "pictures")
-    return build_main(["-q", "-W", "--keep-going", "-b", "html", str(source), str(output / "html")])
+    for name, folder in _OWN.items():
+        shutil.copy(SITE / name, _place(source / folder / name))
+    write_generated(source)
+    context = ["-A", f"site_version={version}"]
+    return build_main(["-q", "-W", "--keep-going", "-b", "html", *context, str(source), str(output / "html")])
 
 
 def pages() -> list[Path]:
@@ -61,4 +64,8 @@ def _place(path: Path) -> Path:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]).resolve()))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--version", default="")
+    asked = parser.parse_args()
+    sys.exit(main(asked.output.resolve(), asked.version))

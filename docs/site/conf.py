@@ -11,7 +11,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4  # as GitHub makes them: links to headings are checked
 suppress_warnings = ["myst.header"]  # pages of functions begin their headings at the fourth level
-exclude_patterns = ["_static"]
+exclude_patterns = ["_static", "_templates"]
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -19,6 +19,13 @@ napoleon_google_docstring = True
 html_theme = "furo"
 html_title = f"mlf-sdk {version}"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html", "versions.html", "sidebar/search.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}  # fmt: skip
 html_css_files = ["style.css"]
 html_show_sphinx = False
 html_copy_source = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -26,17 +26,42 @@ _OURS, _OTHERS = "var(--color-brand-primary)", "var(--color-background-border)"
 def write_pictures(folder: Path) -> None:
     """Write all pictures, as NAME.svg."""
     folder.mkdir(parents=True)
-    made = {"instructions": instructions(), "arena": arena(), "house": house()}
+    made = {"instructions": instructions(), "arena": arena(), "rows": rows(), "house": house()}
     for name, svg in made.items():
         (folder / f"{name}.svg").write_text(svg)
 
 
 def instructions() -> str:
     """Bars of the table in docs/howto-tflite.md: one inference here, and of TFLM with CMSIS-NN."""
-    page = (ROOT / "docs" / "howto-tflite.md").read_text()
-    table = page.split("TFLM with CMSIS-NN |\n", 1)[1].split("\n\n", 1)[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
-    figures = [(name, _millions(here), _millions(theirs)) for name, here, *_, theirs in rows]
+    rows = _table("howto-tflite.md", "TFLM with CMSIS-NN |\n")
+    figures = [(name, _figure(here, " M"), _figure(theirs, " M")) for name, here, *_, theirs in rows]
+    legend = "Million instructions of an inference, Cortex-M4: mlf-sdk, and TFLM with CMSIS-NN below it."
+    return _bars(figures, lambda value: f"{value:g} M", legend)
+
+
+def rows() -> str:
+    """Bars of the table in docs/howto-stream.md: the arena of a streamed input, and layer by layer."""
+    table = _table("howto-stream.md", "`--for ram --stream` |\n")
+    figures = [(name, _figure(streamed, " B"), _figure(whole, " B")) for name, whole, streamed, *_ in table]
+    legend = "Bytes of the arena, input included: rows handed from layer to layer as they come, and layer by layer below it."
+    return _bars(figures, lambda value: f"{value:,.0f}", legend)
+
+
+def _table(page: str, head: str) -> list[list[str]]:
+    """Cells of the rows of a table, from the end of its first line, ``head``, on."""
+    text = (ROOT / "docs" / page).read_text().split(head, 1)[1].split("\n\n", 1)[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[1:]]
+
+
+def _figure(cell: str, unit: str) -> float:
+    figure = re.match(rf"([\d.,]+){unit}", cell)
+    if figure is None:
+        raise ValueError(f"{cell!r} of the pictured table is no figure in{unit}")
+    return float(figure[1].replace(",", ""))
+
+
+def _bars(figures: Sequence[tuple[str, float, float]], words: Callable[[float], str], legend: str) -> str:
+    """Two bars a row, ours and the other, as long as they are to the longer one."""
     lines = []
     for index, (name, here, theirs) in enumerate(figures):
         y = index * 66
@@ -44,16 +69,8 @@ def instructions() -> str:
         for top, value, fill in ((24, here, _OURS), (42, theirs, _OTHERS)):
             width = max(value / max(here, theirs) * (_WIDTH - 80), 2)
             lines.append(_rect(0, y + top, width, 14, fill))
-            lines.append(_text(width + 8, y + top + 12, f"{value:g} M", size=13))
-    legend = "Million instructions of an inference, Cortex-M4: mlf-sdk, and TFLM with CMSIS-NN below it."
+            lines.append(_text(width + 8, y + top + 12, words(value), size=13))
     return _svg(66 * len(figures), lines, legend)
-
-
-def _millions(cell: str) -> float:
-    found = re.match(r"([\d.]+) M", cell)
-    if found is None:
-        raise ValueError(f"docs/howto-tflite.md: {cell!r} is no figure in millions")
-    return float(found[1])
 
 
 def arena() -> str:
@@ -74,7 +91,7 @@ def arena() -> str:
     lines.append(_text(_WIDTH, height + 20, "last step", quiet=True, anchor="end"))
     text = (
         f"The arena of examples/layers: {len(plan.rects)} tensors over {len(model.steps)} steps in "
-        f"{plan.size_bytes:,} bytes; no plan can be smaller than {plan.lower_bound_bytes:,}."
+        f"{plan.size_bytes:,} bytes; no plan can be smaller than {plan.lower_bound_bytes:,}. Darker: an output over its input."
     )
     return _svg(height + 30, lines, text)
 

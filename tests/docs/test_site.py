@@ -25,7 +25,8 @@ def builder() -> Iterator[ModuleType]:
     sys.path.insert(0, str(ROOT / "docs" / "site"))
     yield importlib.import_module("build")
     sys.path.remove(str(ROOT / "docs" / "site"))
-    del sys.modules["build"], sys.modules["pictures"]
+    for name in ("build", "generated", "pictures"):
+        del sys.modules[name]
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +53,9 @@ def test_a_link_that_leads_nowhere_fails_the_build(
     page.parent.mkdir()
     page.write_text("# Page\n\n[another](other.md)\n")
     monkeypatch.setattr(builder, "ROOT", page.parent)
-    monkeypatch.setattr(builder, "write_pictures", lambda folder: None)
+    monkeypatch.setattr(builder, "write_generated", lambda folder: None)
     (tmp_path / "texts").mkdir()
-    for name in ("conf.py", "style.css"):
+    for name in ("conf.py", "style.css", "versions.html"):
         (tmp_path / "texts" / name).write_text((ROOT / "docs/site" / name).read_text())
     (tmp_path / "texts/api.md").write_text("# Functions\n")
     (tmp_path / "texts/index.md").write_text("# Index\n\n```{toctree}\npage\napi\n```\n")
@@ -79,7 +80,7 @@ def test_every_function_has_its_docstring(site: Path) -> None:
 
 PAGES = (
     "index", "README", "docs/README", "docs/tutorial", "docs/proof", "docs/howto-tflite", "docs/reference/cli",
-    "docs/reference/python", "api", "docs/mutation", "CHANGELOG",
+    "docs/reference/python", "api", "docs/mutation", "CHANGELOG", "models",
 )  # fmt: skip
 
 
@@ -109,4 +110,4 @@ def test_words_of_pictures_are_inside(browser: Chromium, site: Path, width: int)
            })"""
     )
     assert outside == []
-    assert browser.ask("document.querySelectorAll('.picture svg').length") == 3
+    assert browser.ask("document.querySelectorAll('.picture svg').length") == 4
