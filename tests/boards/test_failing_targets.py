@@ -17,10 +17,10 @@ import mlf_sdk
 from archives import build, write
 from mlf_sdk.errors import TargetError, ToolError
 from mlf_sdk.targets.launch import open_program
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import NoAnswerError
+from mlf_sdk.wire.codes import NoAnswerError
 from mlf_sdk.wire.link import DeviceFaultError, Timeouts
 from mlf_sdk.wire.session import Session
+from mlf_sdk.wire.transport import Deadline
 
 FAULT = (
     b"\0mlf-fault: usagefault pc=00001582 lr=0000008f sp=20001e68 r0=00000001 r1=00000000 r2=00000000 "

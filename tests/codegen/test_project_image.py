@@ -22,7 +22,7 @@ from mlf_sdk.errors import ArchiveError, ToolError
 from mlf_sdk.targets.registry import project_target
 from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.tools.process import run_process
-from mlf_sdk.wire.errors import DeviceError
+from mlf_sdk.wire.codes import DeviceError
 from model_cases import Net, Ref
 
 pytestmark = pytest.mark.toolchain

@@ -18,8 +18,7 @@ from mlf_sdk.compiler.operators import UNLIMITED, Operator, Pool2D, PoolKind, Wi
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.reference import Interpreter
-from mlf_sdk.compiler.schedule import Choice, candidates
-from mlf_sdk.compiler.tuning import Counted
+from mlf_sdk.compiler.schedule import Choice, Counted, candidates
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from mlf_sdk.ir.tensor import Quantisation
 from operator_cases import Case, model_of

@@ -19,9 +19,8 @@ from mlf_sdk.compiler.kernels.rescale import Form, choose_fine
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.requantise import Multiplier, multiply
-from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.schedule import Choice, Counted, TuningTask
 from mlf_sdk.compiler.tflite.load import load_tflite
-from mlf_sdk.compiler.tuning import Counted, TuningTask
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from tflite_models import Maker
 

@@ -15,10 +15,9 @@ from ccode import WARNINGS, call, compiler
 from core_images import MISSING, emulator, image_text, link
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import cores
-from mlf_sdk.compiler.emit import emit
+from mlf_sdk.compiler.emit import emit, without_assembly
 from mlf_sdk.compiler.kernels.assembly import function
 from mlf_sdk.compiler.options import Asm, Goal
-from mlf_sdk.compiler.portability import without_assembly
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.frontends import compiled as compiled_frontends

@@ -14,7 +14,7 @@ from kernel_checks import KernelCheck
 from mlf_sdk.compiler.computed import UpdateSlice
 from mlf_sdk.compiler.operators import UNLIMITED, AddN, Call, Convert, L2Normalise, Map, Rounding
 from mlf_sdk.compiler.reals import Accumulate, MatMul
-from mlf_sdk.compiler.scales import COMPARISONS
+from mlf_sdk.compiler.requantise import COMPARISONS
 from one_operator import Values, compare, fields
 
 ZEROS = {"int8": 5, "uint8": 90, "int16": 0}

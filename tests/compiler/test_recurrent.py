@@ -15,7 +15,7 @@ from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.onnx.load import load_onnx
 from mlf_sdk.compiler.reference import Interpreter
-from mlf_sdk.compiler.reference.wide import logistic, sigmoid_table, tanh
+from mlf_sdk.compiler.reference.stored import logistic, sigmoid_table, tanh
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import ArchiveError

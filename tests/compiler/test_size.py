@@ -20,9 +20,8 @@ from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.reference import Interpreter
-from mlf_sdk.compiler.schedule import Choice, candidates
+from mlf_sdk.compiler.schedule import Choice, Counted, candidates
 from mlf_sdk.compiler.tflite.load import load_tflite
-from mlf_sdk.compiler.tuning import Counted
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from operator_cases import model_of
 from tflite_models import Maker

@@ -16,7 +16,7 @@ import mlf_sdk
 from cli_helpers import Caller
 from core_images import MISSING
 from flash_helpers import halted_machine
-from mlf_sdk.compiler import tuning
+from mlf_sdk.compiler import schedule
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Operator
@@ -157,7 +157,7 @@ def _breaking(first: bool) -> Any:
 @needs_emulator
 def test_wrong_kernel_is_never_chosen(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = mlf_sdk.compile(model, tmp_path / "plain.tar", core="cortex-m4")
-    monkeypatch.setattr(tuning, "alternatives", _breaking(first=False))
+    monkeypatch.setattr(schedule, "alternatives", _breaking(first=False))
     found = mlf_sdk.compile(model, tmp_path / "tuned.tar", core="cortex-m4", tune=True)
     names = {name for step in found.model.steps if step.layer for name, _ in step.layer.counted}
     assert names
@@ -169,7 +169,7 @@ def test_wrong_kernel_is_never_chosen(model: Path, tmp_path: Path, monkeypatch: 
         for archive in (plain, found)
     ]
     assert results[0].tobytes() == results[1].tobytes()
-    monkeypatch.setattr(tuning, "alternatives", _breaking(first=True))
+    monkeypatch.setattr(schedule, "alternatives", _breaking(first=True))
     with pytest.raises(ToolError, match="nothing gives wrong outputs on mps2-an386"):
         mlf_sdk.compile(model, tmp_path / "wrong.tar", core="cortex-m4", tune=True)
 

@@ -17,8 +17,7 @@ from mlf_sdk.compiler.kernels.weight_overflow import weights_of
 from mlf_sdk.compiler.operators import Fused
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
-from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import channel_multipliers
+from mlf_sdk.compiler.requantise import Multiplier, channel_multipliers
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.frontends.mlf.compiled import archive_of

@@ -33,18 +33,16 @@ from mlf_sdk.pipeline.params import (
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
-from mlf_sdk.targets.launch import open_program
+from mlf_sdk.targets.launch import host_slots, open_program, with_slots
 from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.targets.registry import project_target
-from mlf_sdk.targets.slots import host_slots, with_slots
 from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.tools.process import run_process, start_process
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import NoAnswerError
+from mlf_sdk.wire.codes import NoAnswerError
 from mlf_sdk.wire.params import DeviceParams, ParamsError, ParamsOpcode
 from mlf_sdk.wire.session import Session, Timeouts
-from mlf_sdk.wire.transport import PipeTransport
+from mlf_sdk.wire.transport import Deadline, PipeTransport
 from planning import plan_project
 from serial_helpers import SocketBridge
 

@@ -12,7 +12,7 @@ import mlf_sdk
 from mlf_sdk.targets.boards.isa import lacks_tools
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.silence import silence_text
-from mlf_sdk.wire.errors import NoAnswerError
+from mlf_sdk.wire.codes import NoAnswerError
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples/digits/digits-graph-tvm0.11.1.tar"
 LOOP = "int main(void) {\n  for (volatile int i = 0;; ++i) {\n  }"

@@ -21,9 +21,9 @@ from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError, NoProbeError, RunnerFailedError
 from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.wire.codes import Opcode
-from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.protocol import BaudRequest
 from mlf_sdk.wire.session import Session
+from mlf_sdk.wire.transport import Deadline
 
 pytestmark = [
     pytest.mark.qemu,

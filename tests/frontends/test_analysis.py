@@ -11,7 +11,6 @@ import pytest
 
 from analysed import host_compiler, load_model
 from archives import write
-from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, InputError
@@ -23,6 +22,7 @@ from mlf_sdk.planner.costs import bytes_saved, step_costs
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.compilers import source_compiler
+from mlf_sdk.tools.programs import Compiler
 from plan_attacks import ALIAS, COPY, LATE_READ, TWICE, WORKSPACE, chain
 
 LEGAL = chain(WORKSPACE % "")

@@ -15,7 +15,7 @@ from archives import edit_json, write
 from mlf_sdk.errors import ArchiveError
 from mlf_sdk.frontends.mlf.content import ArchiveContent, Call
 from mlf_sdk.frontends.mlf.extension import CallFacts
-from mlf_sdk.frontends.mlf.views import share_memory
+from mlf_sdk.frontends.mlf.rawgraph import share_memory
 from mlf_sdk.frontends.mlf.writer import archive_files
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import Tensor, TensorKind

@@ -13,7 +13,7 @@ from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.execute import execute_batch
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.testing.fake import FakeClock
-from mlf_sdk.wire.errors import NoAnswerError
+from mlf_sdk.wire.codes import NoAnswerError
 from mlf_sdk.wire.link import Timeouts
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import LoopbackTransport

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlf_sdk.analysis.depth import Depth
+from mlf_sdk.analysis.machine.registry import Depth
 from mlf_sdk.judge.baseline import Change, GrowthLimit
 from mlf_sdk.judge.bisect import CompareReport, PlaceResult, StepArrays
 from mlf_sdk.judge.budget import BudgetLine, Limit
@@ -22,10 +22,9 @@ from mlf_sdk.judge.compare import Comparison, OutputDifference, StepDifference, 
 from mlf_sdk.judge.data import Batch, Reference
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.judge.groups import SizedItem
-from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import Region
 from mlf_sdk.judge.profile import Costs, Profile, StepProfile, Work
-from mlf_sdk.judge.stack import ModelStack, StackBound
+from mlf_sdk.judge.stack import Allocator, ModelStack, StackBound
 from mlf_sdk.tools.serial import decode, encode
 from mlf_sdk.wire.device import Stats
 

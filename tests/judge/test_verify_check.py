@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from archives import Spec, build, write
-from mlf_sdk.analysis.depth import Depth
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol, read_image
+from mlf_sdk.analysis.machine.registry import Depth
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.check import (
@@ -23,10 +23,9 @@ from mlf_sdk.judge.check import (
     check_image,
     heap_row,
 )
-from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import region_use
 from mlf_sdk.judge.painted import painted_rows, with_painted
-from mlf_sdk.judge.stack import ModelStack, StackBound
+from mlf_sdk.judge.stack import Allocator, ModelStack, StackBound
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.tools.process import run_process
 from planning import plan_project

@@ -19,8 +19,8 @@ from mlf_sdk.judge.baseline import (
 )
 from mlf_sdk.judge.budget import check_budget, read_budget, total_limits
 from mlf_sdk.judge.check import CheckReport
-from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.sizes import Sizes, parse_size
+from mlf_sdk.judge.stack import Allocator
 
 SIZES = Sizes(
     flash=30_000,

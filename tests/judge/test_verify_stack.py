@@ -16,8 +16,7 @@ from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.analysis.thumb.code import ThumbCode
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
-from mlf_sdk.judge.heap import linked_allocators
-from mlf_sdk.judge.stack import StackBound, call_graph, stack_bound
+from mlf_sdk.judge.stack import StackBound, call_graph, linked_allocators, stack_bound
 from mlf_sdk.tools.process import run_process
 
 ROOT = Path(__file__).parents[2]

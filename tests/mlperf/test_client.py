@@ -15,7 +15,7 @@ from mlf_sdk.pipeline.mlperf import inputs, procedure
 from mlf_sdk.pipeline.mlperf.inputs import InputFile
 from mlf_sdk.pipeline.mlperf.procedure import Line
 from mlf_sdk.pipeline.mlperf.results import median_throughput, objections, score
-from mlf_sdk.wire.errors import NoAnswerError
+from mlf_sdk.wire.codes import NoAnswerError
 from mlf_sdk.wire.mlperf import MlperfClient, RefusedError, Window
 from mlf_sdk.wire.transport import LoopbackTransport
 

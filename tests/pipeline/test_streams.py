@@ -20,8 +20,7 @@ from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.testing.badline import Faults
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.wire import protocol
-from mlf_sdk.wire.codes import Opcode, Status
-from mlf_sdk.wire.errors import DeviceError
+from mlf_sdk.wire.codes import DeviceError, Opcode, Status
 from row_networks import whole_network
 from tflite_models import Maker
 

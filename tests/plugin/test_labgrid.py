@@ -28,7 +28,7 @@ from mlf_sdk.pipeline.firmware import load_firmware
 from mlf_sdk.targets.labgrid import open_place
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import Ability, TargetChoice
-from mlf_sdk.wire.errors import PortBusyError
+from mlf_sdk.wire.codes import PortBusyError
 from rpc_models import SUM, X, Y
 from serial_helpers import PtyDevice
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.analysis.c.preprocess import as_written, preprocess
-from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.errors import CodeError, MissingToolError, ToolError
+from mlf_sdk.tools.programs import Compiler
 
 CC = Compiler(argv=("cc", "-std=gnu99"))
 OTHER = Compiler(argv=("cc",), is_builds=False)

@@ -12,10 +12,9 @@ from bench_line import bad_line, goodput, round_trip_bytes, server_size, through
 from mlf_sdk.errors import TargetError
 from mlf_sdk.testing.badline import Faults, FaultTransport, Reset
 from mlf_sdk.testing.fake import FakeClock, FakeDevice
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import DeviceResetError, NoAnswerError
+from mlf_sdk.wire.codes import DeviceResetError, NoAnswerError
 from mlf_sdk.wire.session import Session, Timeouts
-from mlf_sdk.wire.transport import LoopbackTransport
+from mlf_sdk.wire.transport import Deadline, LoopbackTransport
 from rpc_models import SUM, X, Y, fake_device, numbers
 
 FLOATS = np.linspace(-3, 3, 130, dtype=np.float32)

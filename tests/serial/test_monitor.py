@@ -16,8 +16,8 @@ from mlf_sdk.pipeline.monitor import Terminal, monitor
 from mlf_sdk.pipeline.options import MonitorOptions
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.wire import frames
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import PortMissingError, PortVanishedError
+from mlf_sdk.wire.codes import PortMissingError, PortVanishedError
+from mlf_sdk.wire.transport import Deadline
 from serial_helpers import PtyDevice, heard
 
 

@@ -25,10 +25,9 @@ from mlf_sdk.targets.serial.ports import Port, find_port, list_serial_ports, por
 from mlf_sdk.targets.serial.session import port_session, start_baud
 from mlf_sdk.targets.serial.stream import SerialTransport, open_port
 from mlf_sdk.targets.target import TargetChoice
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
+from mlf_sdk.wire.codes import PortBusyError, PortError, PortMissingError, PortVanishedError
 from mlf_sdk.wire.session import Session, Timeouts
-from mlf_sdk.wire.transport import RatedTransport
+from mlf_sdk.wire.transport import Deadline, RatedTransport
 from rpc_models import SUM, X, Y, fake_device
 from serial_helpers import PtyDevice
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from mlf_sdk.testing.fake import FakeClock
-from mlf_sdk.wire.codes import Capability
-from mlf_sdk.wire.errors import DeviceResetError, NoAnswerError, PortError
+from mlf_sdk.wire.codes import Capability, DeviceResetError, NoAnswerError, PortError
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import LoopbackTransport
 from rpc_models import SUM, X, Y, fake_device, numbers

@@ -19,10 +19,9 @@ import mlf_sdk
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.testing.badline import Faults, FaultTransport, Reset
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError
+from mlf_sdk.wire.codes import DeviceError, DeviceResetError, NoAnswerError
 from mlf_sdk.wire.session import Session, Timeouts
-from mlf_sdk.wire.transport import PipeTransport
+from mlf_sdk.wire.transport import Deadline, PipeTransport
 from qemu_pty import QemuPty, qemu_pty
 from rpc_models import X
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.mlf import load
 from mlf_sdk.ir.model import Model
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.compilers import source_compiler
+from mlf_sdk.tools.programs import Compiler
 
 
 def host_compiler() -> Compiler | None:

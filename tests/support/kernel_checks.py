@@ -22,8 +22,7 @@ from mlf_sdk.compiler.layer import detail_of
 from mlf_sdk.compiler.operators import Custom, Operator
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import evaluate
-from mlf_sdk.compiler.schedule import Choice, alternatives
-from mlf_sdk.compiler.tuning import kernels_of
+from mlf_sdk.compiler.schedule import Choice, alternatives, kernels_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 TOLERANCE = 1e-5

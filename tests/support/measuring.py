@@ -6,9 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlf_sdk.tools.arrays import Array
-from mlf_sdk.wire.device import PATTERNS, RunResult, Stats, largest
+from mlf_sdk.wire.device import PATTERNS, Inputs, RunResult, Stats, largest
 from mlf_sdk.wire.session import ModelKey, Session
-from mlf_sdk.wire.tensors import Inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,7 @@ from typing import TextIO
 
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import QemuOptions, qemu_argv
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.transport import RatedTransport
+from mlf_sdk.wire.transport import Deadline, RatedTransport
 from serial_helpers import heard
 
 

@@ -12,8 +12,7 @@ import tty
 from collections.abc import Callable
 
 from mlf_sdk.testing.fake import FakeDevice
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.transport import LoopbackTransport
+from mlf_sdk.wire.transport import Deadline, LoopbackTransport
 from rpc_models import fake_device
 
 

@@ -18,8 +18,8 @@ import msgspec
 
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.host import HostTarget
+from mlf_sdk.targets.launch import host_slots
 from mlf_sdk.targets.serial.target import AttachedTarget
-from mlf_sdk.targets.slots import host_slots
 from mlf_sdk.targets.target import Ability, Target, TargetChoice
 from mlf_sdk.tools.process import start_process
 from mlf_sdk.wire.link import Timeouts

@@ -15,11 +15,10 @@ import pytest
 from mlf_sdk.errors import TargetError
 from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.bulk import UNBOUNDED_WINDOW, Pace, Transfer, carry, read_all
-from mlf_sdk.wire.codes import Opcode, Status
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import DeviceError, DeviceResetError
+from mlf_sdk.wire.codes import DeviceError, DeviceResetError, Opcode, Status
 from mlf_sdk.wire.link import Link, Timeouts
 from mlf_sdk.wire.protocol import Message
+from mlf_sdk.wire.transport import Deadline
 
 SPAN = struct.Struct("<II")
 PIECE = 64

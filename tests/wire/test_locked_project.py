@@ -26,11 +26,9 @@ from mlf_sdk.targets.registry import project_target
 from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.tools.signing import Signer
 from mlf_sdk.wire import frames
-from mlf_sdk.wire.codes import Opcode, Status
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import DeviceError
+from mlf_sdk.wire.codes import DeviceError, Opcode, Status
 from mlf_sdk.wire.session import Session
-from mlf_sdk.wire.transport import Transport
+from mlf_sdk.wire.transport import Deadline, Transport
 
 DIGITS = Path(__file__).parents[2] / "examples/digits/digits-graph-tvm0.11.1.tar"
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8)

@@ -14,11 +14,9 @@ import pytest
 from ccode import CRT, SANITIZE, WARNINGS, call, compiler, sanitizing
 from measuring import measure
 from mlf_sdk.errors import TargetError
-from mlf_sdk.wire.codes import Capability, Status
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import DeviceError
+from mlf_sdk.wire.codes import Capability, DeviceError, Status
 from mlf_sdk.wire.session import Session, Timeouts
-from mlf_sdk.wire.transport import PipeTransport
+from mlf_sdk.wire.transport import Deadline, PipeTransport
 from rpc_models import SUM, X, Y
 from rpc_vectors import VECTORS, text_of
 

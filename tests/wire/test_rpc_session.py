@@ -14,9 +14,18 @@ from measuring import measure
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.testing.fake import FakeClock, FakeDevice, FakeTensor
 from mlf_sdk.wire import frames, protocol
-from mlf_sdk.wire.codes import STATUS_TEXT, Capability, Direction, Opcode, Status
+from mlf_sdk.wire.codes import (
+    STATUS_TEXT,
+    Capability,
+    DeviceError,
+    DeviceResetError,
+    Direction,
+    NoAnswerError,
+    Opcode,
+    SessionTakenError,
+    Status,
+)
 from mlf_sdk.wire.device import TensorInfo
-from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, SessionTakenError
 from mlf_sdk.wire.link import Timeouts
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import LoopbackTransport

@@ -17,9 +17,8 @@ from mlf_sdk.judge.bisect import Observer, first_difference
 from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.judge.stepcosts import time_steps
 from mlf_sdk.testing.fake import FakeDevice, FakeFailure, FakeModel, FakeStep, FakeTensor
-from mlf_sdk.wire.codes import Direction, Status
+from mlf_sdk.wire.codes import DeviceError, Direction, Status
 from mlf_sdk.wire.device import ModelInfo
-from mlf_sdk.wire.errors import DeviceError
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.steps import advance, can_step, describe_steps, peek
 from rpc_models import SUM, X, Y, fake_device, session_over

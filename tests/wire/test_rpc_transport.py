@@ -12,8 +12,7 @@ import pytest
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.testing.fake import FakeClock
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.transport import LoopbackTransport, PipeTransport, SocketTransport, Transport
+from mlf_sdk.wire.transport import Deadline, LoopbackTransport, PipeTransport, SocketTransport, Transport
 
 
 def soon() -> Deadline:

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.codegen.context import model_values
 from mlf_sdk.codegen.exportformat import ExportFormat
-from mlf_sdk.codegen.link import Linkage
+from mlf_sdk.codegen.link import Linkage, build_values
 from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, NEEDED_FLAGS
 from mlf_sdk.codegen.render import render_models
-from mlf_sdk.codegen.sources import build_values
 from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.codechecks import needs_cmsis_nn
-from mlf_sdk.ir.model import Model, UnitKind
+from mlf_sdk.ir.model import Model, UnitKind, needs_cmsis_nn
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.tools.ctext import Values, byte_rows
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from mlf_sdk.codegen.context import model_values
 from mlf_sdk.codegen.entry import entry_values
-from mlf_sdk.codegen.link import Linkage
+from mlf_sdk.codegen.link import Linkage, build_values, entry_files, unit_paths
 from mlf_sdk.codegen.lock import Lock, encode_lock
 from mlf_sdk.codegen.options import QUIET_C_FLAGS, WARNINGS, ProjectOptions
 from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
 from mlf_sdk.codegen.provenance import provenance_source
-from mlf_sdk.codegen.sources import build_values, entry_files, unit_paths
 from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.ir.names import legal_identifier

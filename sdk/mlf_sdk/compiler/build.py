@@ -13,8 +13,7 @@ from mlf_sdk.compiler.layer import note_of
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.options import Asm
 from mlf_sdk.compiler.passes import improve
-from mlf_sdk.compiler.schedule import Choice, with_regions
-from mlf_sdk.compiler.tuning import Counted, Tuner, kernels_of
+from mlf_sdk.compiler.schedule import Choice, Counted, Tuner, kernels_of, with_regions
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.names import legal_identifier
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.layer import detail_of, macs_of
-from mlf_sdk.compiler.schedule import Choice
-from mlf_sdk.compiler.tuning import Tuner, kernels_of
+from mlf_sdk.compiler.schedule import Choice, Tuner, kernels_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

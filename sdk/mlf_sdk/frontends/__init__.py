@@ -20,8 +20,8 @@ from mlf_sdk.frontends.registry import (
 from mlf_sdk.frontends.stated import NOTHING, Stated
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.compiler import Compiler
     from mlf_sdk.ir.model import Model
+    from mlf_sdk.tools.programs import Compiler
 
 __all__ = [
     "Examination",

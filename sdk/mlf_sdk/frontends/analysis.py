@@ -11,12 +11,12 @@ from __future__ import annotations
 import dataclasses
 
 from mlf_sdk.analysis.c.stackpeak import stack_peak
-from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.analysis.elf.objects import read_object
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.kernelfacts import STACK_ALIGNMENT, kernel_facts
 from mlf_sdk.frontends.readcode import Code, read_code
 from mlf_sdk.ir.model import Model, Step, UnitKind
+from mlf_sdk.tools.programs import Compiler
 
 
 def analyse(model: Model, compiler: Compiler | None, *, as_compiled: bool = False) -> Model:

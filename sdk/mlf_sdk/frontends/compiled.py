@@ -31,14 +31,13 @@ from mlf_sdk.tools.locks import cache_in_use
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.compiler import Compiler
     from mlf_sdk.compiler.build import CompiledGraph
     from mlf_sdk.compiler.choices import LayerChoice
     from mlf_sdk.compiler.graph import Graph
-    from mlf_sdk.compiler.schedule import Choice
+    from mlf_sdk.compiler.schedule import Choice, Tuner
     from mlf_sdk.compiler.survey import Survey
-    from mlf_sdk.compiler.tuning import Tuner
     from mlf_sdk.ir.model import Finding
+    from mlf_sdk.tools.programs import Compiler
 
 
 class CompilingFrontend(StatedFrontend):

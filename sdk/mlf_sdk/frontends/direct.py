@@ -17,8 +17,7 @@ from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, Type
 from mlf_sdk.frontends.mlf.graphcontent import content_of, custom_code
 from mlf_sdk.frontends.mlf.plaincall import stated_step
-from mlf_sdk.frontends.mlf.rawgraph import NOP
-from mlf_sdk.frontends.mlf.views import share_memory
+from mlf_sdk.frontends.mlf.rawgraph import NOP, share_memory
 from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.model import (
     CodeUnit,

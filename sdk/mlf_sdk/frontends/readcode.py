@@ -13,10 +13,10 @@ from mlf_sdk.analysis.c.preprocess import Preprocessed, as_written, preprocess
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.stackpeak import allocating_functions
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
-from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.analysis.elf.objects import read_object
 from mlf_sdk.errors import CodeError, FaultCollector, MissingToolError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
+from mlf_sdk.tools.programs import Compiler
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.machine.registry import ObjectWorkspace

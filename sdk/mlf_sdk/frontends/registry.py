@@ -23,8 +23,8 @@ from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.resources import imported
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.compiler import Compiler
     from mlf_sdk.ir.model import Finding, Model
+    from mlf_sdk.tools.programs import Compiler
 
 ENTRY_POINTS: Final = "mlf_sdk.frontends"
 """Entry-point group of other packages; each names a class derived from `Frontend`."""

@@ -19,10 +19,10 @@ from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.compare import Comparison, OutputDifference, StepDifference, Tolerance, compare_outputs
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.codes import Direction
-from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.steps import advance, can_step, describe_steps, peek
+from mlf_sdk.wire.transport import Deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

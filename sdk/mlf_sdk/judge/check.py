@@ -11,9 +11,17 @@ from mlf_sdk.analysis.elf.image import Image, Symbol
 from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.judge.groups import SizedItem, group_sizes, kernel_sizes
-from mlf_sdk.judge.heap import Allocator, linked_allocators
 from mlf_sdk.judge.memorymap import Contents, Region, region_use
-from mlf_sdk.judge.stack import ENTRIES, ZEPHYR_ENTRY, ModelStack, StackBound, call_graph, stack_bound
+from mlf_sdk.judge.stack import (
+    ENTRIES,
+    ZEPHYR_ENTRY,
+    Allocator,
+    ModelStack,
+    StackBound,
+    call_graph,
+    linked_allocators,
+    stack_bound,
+)
 
 STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static bound of the stack: maximum use of a linked image, and the call path of it.
+"""Static bound of the stack of a linked image with its call path, and the allocators of its heap.
 
 Frames come from the instructions, calls from the instructions and the tables (`callgraph`). On top of the
 deepest path comes what is stacked on entry of an exception, as the architecture has it, and the deepest
@@ -8,15 +8,17 @@ handler that returns. Handlers do not nest: all have the same priority.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlf_sdk.analysis.depth import Depth
+from mlf_sdk.analysis.machine.registry import Depth
 from mlf_sdk.codegen.lock import Lock
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.machine.callgraph import CallGraph
     from mlf_sdk.analysis.machine.registry import MachineCode
+
 
 ZEPHYR_ENTRY = "bg_thread_main"  # of Zephyr's main thread
 ENTRIES = ("mlf_reset_handler", ZEPHYR_ENTRY)
@@ -111,3 +113,46 @@ def _deepest_handler(graph: CallGraph, entry: int) -> tuple[str, int]:
     handlers = [graph.code.functions[address] for address in result if address != entry]
     depths = {f.name: graph.deepest(f.address).bytes for f in handlers if _FAULT not in f.names}
     return max(depths.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+
+
+_ALLOCATOR = re.compile(
+    r"(_*(malloc|calloc|realloc|free|memalign|aligned_alloc|posix_memalign)(_r)?|_?_?sbrk(_r)?"
+    r"|k_(malloc|calloc|realloc|free|aligned_alloc|heap_alloc|heap_free)|sys_heap_(alloc|free|realloc)"
+    r"|_Zn[wa]\w*|_Zd[la]P\w*|pvPortMalloc|vPortFree)"
+)
+"""C, newlib and picolibc, Zephyr, FreeRTOS, and C++'s operators new and delete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocator:
+    """A function of an allocator that is linked.
+
+    Attributes:
+        callers: functions that call it or take its address, apart from allocators.
+        used_by_model: running a model can lead to it; None: a call with an unknown target may.
+    """
+
+    name: str
+    callers: tuple[str, ...]
+    used_by_model: bool | None
+
+
+def linked_allocators(graph: CallGraph) -> tuple[Allocator, ...]:
+    """Functions of allocators in the image, by name; none: there is no heap."""
+    result = {
+        symbol.name: symbol.address
+        for symbol in graph.image.symbols
+        if symbol.is_function and _ALLOCATOR.fullmatch(symbol.name)
+    }
+    if not result:
+        return ()
+    run = graph.image.find("mlf_run")
+    reached, is_all = graph.reached(run.address) if run is not None else (set(), False)
+    return tuple(
+        Allocator(
+            name=name,
+            callers=tuple(c for c in graph.callers(address) if c not in result),
+            used_by_model=True if address in reached else False if is_all else None,
+        )
+        for name, address in sorted(result.items())
+    )

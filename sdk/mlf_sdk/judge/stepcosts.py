@@ -26,10 +26,10 @@ from mlf_sdk.judge.windows import (
 )
 from mlf_sdk.targets.target import Target
 from mlf_sdk.tools.arrays import Array
-from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.steps import advance
+from mlf_sdk.wire.transport import Deadline
 
 RUN, STEP = "run", "step"
 _LAYER = "layer"  # windows of layers inside a step: layer.STEP.LAYER.FUNCTION

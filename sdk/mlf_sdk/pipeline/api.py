@@ -22,7 +22,7 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.registry import resolve_target
 
 if TYPE_CHECKING:
-    from mlf_sdk.pipeline.connection import Console
+    from mlf_sdk.pipeline.execution import Console
     from mlf_sdk.pipeline.opentarget import OpenTarget
     from mlf_sdk.pipeline.sample import SampleOutputs
 

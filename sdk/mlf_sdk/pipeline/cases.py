@@ -29,8 +29,8 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.witness import WitnessedCases, origin_of, statements_of
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.arrays import Array
+from mlf_sdk.wire.codes import DeviceError
 from mlf_sdk.wire.device import Stats
-from mlf_sdk.wire.errors import DeviceError
 
 Outcome = Literal["passed", "ran", "failed", "error", "skipped"]
 OUTCOMES: tuple[Outcome, ...] = ("passed", "ran", "failed", "error", "skipped")

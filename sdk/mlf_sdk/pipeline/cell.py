@@ -17,7 +17,7 @@ from mlf_sdk.errors import (
     NotPossibleError,
     TargetError,
 )
-from mlf_sdk.frontends.codechecks import lacks_scratch
+from mlf_sdk.ir.model import lacks_scratch
 from mlf_sdk.judge.check import FAILED, PROVEN, RUN_STACK, STACK, UNPROVEN, ProofRow
 from mlf_sdk.judge.evidence import (
     BOARD_APART,

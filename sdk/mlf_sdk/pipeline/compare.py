@@ -37,7 +37,7 @@ from mlf_sdk.pipeline.witness import Origin, first_wrong_inference, first_wrong_
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.files import make_folder
-from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.transport import Deadline
 
 _FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 

@@ -167,7 +167,7 @@ def _infer(
     with suppress(MlfError, OSError), _session(machine, console) as session:
         from mlf_sdk.judge.execute import find_model
         from mlf_sdk.pipeline.opentarget import OpenTarget
-        from mlf_sdk.wire.deadline import Deadline
+        from mlf_sdk.wire.transport import Deadline
 
         session.hello(Deadline.after(_PATIENCE_S))
         opened = OpenTarget(project, session, find_model(session, project.model))

@@ -11,7 +11,7 @@ from typing import Any
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.pipeline.arguments import Source, make_request, own_options
-from mlf_sdk.pipeline.connection import signer_of
+from mlf_sdk.pipeline.execution import signer_of
 from mlf_sdk.pipeline.options import FlashOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
@@ -24,9 +24,9 @@ from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.serial.ports import find_port
 from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.target import FlashChoice, TargetChoice
-from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.codes import PortMissingError, PortVanishedError
 from mlf_sdk.wire.device import DeviceInfo
-from mlf_sdk.wire.errors import PortMissingError, PortVanishedError
+from mlf_sdk.wire.transport import Deadline
 
 _LEAST_HELLO_S = 5.0
 _REOPEN_S = 0.2

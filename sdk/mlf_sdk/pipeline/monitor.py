@@ -19,10 +19,9 @@ from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.serial.session import open_chosen_port, start_baud
 from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.tools.checks import console_text
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import PortError, PortVanishedError
+from mlf_sdk.wire.codes import PortError, PortVanishedError
 from mlf_sdk.wire.frames import Deframer
-from mlf_sdk.wire.transport import RatedTransport, Transport
+from mlf_sdk.wire.transport import Deadline, RatedTransport, Transport
 
 _LARGEST_PAYLOAD = 16384
 _READ_SIZE = 4096

@@ -15,9 +15,9 @@ from mlf_sdk.judge.data import Batch, match_inputs
 from mlf_sdk.judge.painted import GuardError, guards_fault
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.tools.arrays import Array
-from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import PATTERNS, ModelInfo, Stats
 from mlf_sdk.wire.session import Session
+from mlf_sdk.wire.transport import Deadline
 
 if TYPE_CHECKING:
     from mlf_sdk.wire.rows import RowFeed

@@ -18,7 +18,7 @@ from mlf_sdk.frontends.mlf.content import NamedTensor
 from mlf_sdk.frontends.mlf.params import LIST_MAGIC, parse_params
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source
-from mlf_sdk.pipeline.connection import check_holds_image, check_keeps_parameters, connect
+from mlf_sdk.pipeline.execution import check_holds_image, check_keeps_parameters, connect
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request

@@ -41,7 +41,7 @@ from mlf_sdk.tools.locks import cache_in_use
 if TYPE_CHECKING:
     from mlf_sdk.judge.data import Batch
     from mlf_sdk.judge.execute import Execution
-    from mlf_sdk.pipeline.connection import Console
+    from mlf_sdk.pipeline.execution import Console
     from mlf_sdk.pipeline.opentarget import OpenTarget
     from mlf_sdk.tools.arrays import Array
 
@@ -184,7 +184,7 @@ class Pipeline:
             emulator: more arguments for the emulator.
         """
         from mlf_sdk.judge.execute import find_model
-        from mlf_sdk.pipeline.connection import connect
+        from mlf_sdk.pipeline.execution import connect
         from mlf_sdk.pipeline.opentarget import OpenTarget
 
         project = self.project(request)

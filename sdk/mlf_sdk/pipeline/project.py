@@ -13,8 +13,8 @@ from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import render_project
 from mlf_sdk.planner.layout import ModelLayout
+from mlf_sdk.targets.boards.requirements import store_bytes_of
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.boards.store import store_bytes_of
 from mlf_sdk.targets.registry import project_target, resolve_target
 from mlf_sdk.targets.target import Target, TargetChoice
 

@@ -19,7 +19,7 @@ from mlf_sdk.judge.instructions import counting
 from mlf_sdk.judge.painted import check_of_marks, painted_rows, with_guards
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.cache import plugin_folder
-from mlf_sdk.pipeline.connection import other_image
+from mlf_sdk.pipeline.execution import other_image
 from mlf_sdk.pipeline.pipeline import Pipeline, Twin
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject

@@ -20,8 +20,7 @@ from mlf_sdk.codegen.make_lock import make_lock
 from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.codechecks import needs_cmsis_nn
-from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.model import Model, needs_cmsis_nn
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
 from mlf_sdk.pipeline.cache import build_cached
@@ -30,8 +29,7 @@ from mlf_sdk.pipeline.loading import analyse_for
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
-from mlf_sdk.targets.boards.fit import check_fit
-from mlf_sdk.targets.boards.requirements import check_requirements
+from mlf_sdk.targets.boards.requirements import check_fit, check_requirements
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.compilers import check_instructions, check_sources
 from mlf_sdk.targets.registry import project_target, resolve_target
@@ -125,7 +123,7 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
     check_sources(unique, board, options)
     check_instructions(unique, board, options)
     if options.executor == "graph":
-        from mlf_sdk.targets.boards.store import check_store
+        from mlf_sdk.targets.boards.requirements import check_store
 
         check_store(unique, board)
     if options.trust or options.session_keys:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.operators import Array
-    from mlf_sdk.compiler.tuning import Counted, TuningTask
+    from mlf_sdk.compiler.schedule import Counted, TuningTask
     from mlf_sdk.judge.profile import Profile
     from mlf_sdk.pipeline.options import ProbeOptions
 
@@ -134,7 +134,7 @@ class BoardTuner:
             ToolError: a tool is missing or failed, or a kernel that the rules choose is wrong.
             TargetError: the board did not answer.
         """
-        from mlf_sdk.compiler.tuning import Counted
+        from mlf_sdk.compiler.schedule import Counted
 
         keys = [self._key(graph, task) for task in tasks]
         costs = {key: cost for key in keys if (cost := self._read(key)) is not None}

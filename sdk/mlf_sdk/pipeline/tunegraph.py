@@ -15,7 +15,7 @@ from mlf_sdk.compiler.graph import INT8, UINT8, Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.reference import evaluate
-from mlf_sdk.compiler.tuning import Counted, TuningTask
+from mlf_sdk.compiler.schedule import Counted, TuningTask
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from mlf_sdk.frontends.mlf.writer import tar_of
 

@@ -11,15 +11,15 @@ from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.frontends.filetype import is_elf
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source, make_request
-from mlf_sdk.pipeline.connection import check_holds_image, signer_of
+from mlf_sdk.pipeline.execution import check_holds_image, signer_of
 from mlf_sdk.pipeline.firmware import inspect_firmware, load_firmware
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.registry import project_target, resolve_target
 from mlf_sdk.targets.target import TargetChoice
-from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo, ModelInfo
+from mlf_sdk.wire.transport import Deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.tools.arrays import Array
-from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.transport import Deadline
 
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph

@@ -67,7 +67,7 @@ class BoardPool(ABC):
         """Record that a board failed; neither a negative answer nor a write of the model is its failure."""
         from mlf_sdk.errors import TargetError, ToolError
         from mlf_sdk.judge.painted import GuardError
-        from mlf_sdk.wire.errors import DeviceError
+        from mlf_sdk.wire.codes import DeviceError
 
         used = key or self._last
         if (
@@ -209,7 +209,7 @@ class SharedBoards(BoardPool):
 
     def _open(self, key: Key) -> BoardModel:
         from mlf_sdk.errors import TargetError
-        from mlf_sdk.wire.errors import PortBusyError
+        from mlf_sdk.wire.codes import PortBusyError
 
         if self._lease is not None and self._lease.key == key:
             return self._lease.model
@@ -232,7 +232,7 @@ class SharedBoards(BoardPool):
 
     def _note_refusal(self, port: str | None, error: TargetError) -> None:
         """A board that does not answer is out of use; one that is busy, or runs another image, is not."""
-        from mlf_sdk.wire.errors import NoAnswerError, PortBusyError, PortError
+        from mlf_sdk.wire.codes import NoAnswerError, PortBusyError, PortError
 
         if isinstance(error, PortError | NoAnswerError) and not isinstance(error, PortBusyError):
             self._out_of_use[port] = f"{error.what.splitlines()[0]} (in {self.test})"
@@ -240,7 +240,7 @@ class SharedBoards(BoardPool):
     def _take(self, key: Key, port: str | None) -> _Lease:
         """Open the board on a port; one that failed before may need a while to come back."""
         from mlf_sdk.errors import TargetError
-        from mlf_sdk.wire.errors import PortMissingError
+        from mlf_sdk.wire.codes import PortMissingError
 
         until = time.monotonic() + (_RETURN_S if self._failures[port] else 0.0)
         while True:

@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mlf_sdk.analysis.depth import Depth
+from mlf_sdk.analysis.machine.registry import Depth
 from mlf_sdk.judge.check import (
     FAILED,
     PROVEN,

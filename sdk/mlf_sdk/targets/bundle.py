@@ -14,8 +14,7 @@ from mlf_sdk.codegen.bundle import header, renames, source, weights, weights_tex
 from mlf_sdk.codegen.bundleplan import BundlePlan
 from mlf_sdk.codegen.options import NEEDED_FLAGS, QUIET_C_FLAGS, ProjectOptions
 from mlf_sdk.errors import FaultCollector, InputError
-from mlf_sdk.frontends.codechecks import needs_cmsis_nn
-from mlf_sdk.ir.model import CodeUnit, UnitKind
+from mlf_sdk.ir.model import CodeUnit, UnitKind, needs_cmsis_nn
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.isa import board_flags, cross_isa
 from mlf_sdk.targets.boards.row import Board

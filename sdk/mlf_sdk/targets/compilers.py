@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.compiler.cores import core_of
 from mlf_sdk.compiler.options import Asm
@@ -19,7 +18,7 @@ from mlf_sdk.targets.boards.isa import board_toolchain, isa_of
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.isas import fallback_isa
 from mlf_sdk.tools.process import ProcessError, run_process
-from mlf_sdk.tools.programs import find_program
+from mlf_sdk.tools.programs import Compiler, find_program
 
 _STANDARD = "-std=gnu99"  # CMAKE_C_STANDARD with CMAKE_C_EXTENSIONS, of the project's CMakeLists.txt
 _NATIVE = "cc"

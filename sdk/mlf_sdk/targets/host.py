@@ -16,10 +16,10 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.boards.store import store_values
+from mlf_sdk.targets.boards.requirements import store_values
 from mlf_sdk.targets.cmake import APP_ELF, BuildResult, build_project
 from mlf_sdk.targets.compilers import cmsis_nn_includes, native_compiler, native_names, native_toolchain
-from mlf_sdk.targets.slots import host_slots, keep_host_slots
+from mlf_sdk.targets.launch import host_slots, keep_host_slots
 from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target, TargetChoice
 from mlf_sdk.tools.programs import require_programs
 

@@ -20,9 +20,9 @@ from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.session import line_session
 from mlf_sdk.targets.serial.target import AttachedTarget
 from mlf_sdk.targets.target import Ability, Log, TargetChoice
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import PortVanishedError
+from mlf_sdk.wire.codes import PortVanishedError
 from mlf_sdk.wire.session import Session
+from mlf_sdk.wire.transport import Deadline
 
 BOARD_OPTION = "mlf-board"
 _DEFAULT_TARGET = "main"

@@ -13,8 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mlf_sdk.wire.deadline import Clock, Deadline
-from mlf_sdk.wire.transport import Transport
+from mlf_sdk.wire.transport import Clock, Deadline, Transport
 
 _READ_SIZE = 4096
 _BITS = 10  # of a byte on a serial line

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External programs: search on PATH and in packages, installation hints, and what tools say of a failure."""
+"""External programs: search on PATH and in packages, what to install, errors of tools, a build's compiler."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+
+import msgspec
 
 from mlf_sdk.errors import MissingToolError
 from mlf_sdk.tools.isas import load_isas
@@ -130,3 +132,19 @@ def refuses_code(output: str) -> bool:
 def was_killed(returncode: int, output: str) -> bool:
     """Return whether a compiler, or a program that it started, was ended by a signal."""
     return returncode < 0 or _KILLED.search(output) is not None
+
+
+class Compiler(msgspec.Struct, frozen=True, kw_only=True):
+    """A compiler, as the build runs it on an archive's sources.
+
+    Attributes:
+        argv: program and flags.
+        include_dirs: folders of headers that are searched before those of the archive.
+        library_dirs: folders that are searched after them.
+        is_builds: the build uses this compiler; another one may decide conditions differently.
+    """
+
+    argv: tuple[str, ...]
+    include_dirs: tuple[str, ...] = ()
+    library_dirs: tuple[str, ...] = ()
+    is_builds: bool = True

@@ -16,11 +16,10 @@ import msgspec
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.wire import frames, protocol
-from mlf_sdk.wire.codes import Opcode, Status
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import DeviceResetError
+from mlf_sdk.wire.codes import DeviceResetError, Opcode, Status
 from mlf_sdk.wire.link import Link
 from mlf_sdk.wire.protocol import Message
+from mlf_sdk.wire.transport import Deadline
 
 UNBOUNDED_WINDOW = 0xFFFF
 _MOST_IN_FLIGHT = 8

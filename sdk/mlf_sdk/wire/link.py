@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 from mlf_sdk.errors import TargetError
 from mlf_sdk.tools.checks import console_text
 from mlf_sdk.wire import frames, protocol
-from mlf_sdk.wire.codes import Opcode, Status
-from mlf_sdk.wire.deadline import Clock, Deadline
-from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, SessionTakenError
+from mlf_sdk.wire.codes import DeviceError, DeviceResetError, NoAnswerError, Opcode, SessionTakenError, Status
 from mlf_sdk.wire.protocol import Message
-from mlf_sdk.wire.transport import RatedTransport, Transport
+from mlf_sdk.wire.transport import Clock, Deadline, RatedTransport, Transport
 
 if TYPE_CHECKING:
     from mlf_sdk.triage.explain import Triage

@@ -11,9 +11,8 @@ from typing import Final
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.tools.checks import device_text
-from mlf_sdk.wire.deadline import Clock, Deadline
-from mlf_sdk.wire.errors import NoAnswerError
-from mlf_sdk.wire.transport import Transport
+from mlf_sdk.wire.codes import NoAnswerError
+from mlf_sdk.wire.transport import Clock, Deadline, Transport
 
 READY: Final = "m-ready"
 COMMAND_S: Final = 5.0  # the runner's patience for a line, and for one of infer

@@ -12,11 +12,10 @@ from typing import ClassVar
 from mlf_sdk.codegen.packagefile import HEAD_BYTES, Package
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.tools.signing import KEY_ID_BYTES
-from mlf_sdk.wire.codes import Status
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import DeviceError
+from mlf_sdk.wire.codes import DeviceError, Status
 from mlf_sdk.wire.params import DeviceParams
 from mlf_sdk.wire.protocol import MessageError
+from mlf_sdk.wire.transport import Deadline
 
 _INFO = struct.Struct("<IIIIII8sB")
 _CASE_BYTES = 2

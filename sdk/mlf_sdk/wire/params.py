@@ -14,11 +14,10 @@ from mlf_sdk.codegen.graphblob import GraphBlob, read_graph_blob
 from mlf_sdk.codegen.paramsblob import HEADER, ParamsBlob, ParamsHeader, read_params_header
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.wire import protocol
-from mlf_sdk.wire.codes import Status
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import DeviceError, NoAnswerError
+from mlf_sdk.wire.codes import DeviceError, NoAnswerError, Status
 from mlf_sdk.wire.protocol import Body
 from mlf_sdk.wire.session import ModelKey, Session
+from mlf_sdk.wire.transport import Deadline
 
 _LEAST_WRITE_S = 60.0
 _PIECE_S = 4.0  # for a long piece, erasing a sector of flash included

@@ -7,11 +7,9 @@ from contextlib import suppress
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.wire import protocol
-from mlf_sdk.wire.codes import Opcode
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, PortError
+from mlf_sdk.wire.codes import DeviceError, DeviceResetError, NoAnswerError, Opcode, PortError
 from mlf_sdk.wire.link import Link
-from mlf_sdk.wire.transport import RatedTransport, Transport
+from mlf_sdk.wire.transport import Deadline, RatedTransport, Transport
 
 _GOODBYE_S = 0.5
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.arrays import Array
-from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.device import begin_rows, write_bytes
 from mlf_sdk.wire.session import ModelKey, Session
-from mlf_sdk.wire.tensors import begin_rows, write_bytes
+from mlf_sdk.wire.transport import Deadline
 
 
 class RowFeed:

@@ -10,11 +10,10 @@ from typing import Final
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.tools.signing import AgreementKey, Signer
-from mlf_sdk.wire.codes import Opcode, Status
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import DeviceError
+from mlf_sdk.wire.codes import DeviceError, Opcode, Status
 from mlf_sdk.wire.link import Link
 from mlf_sdk.wire.protocol import HEADER, STATUS_SIZE, MessageError
+from mlf_sdk.wire.transport import Deadline
 
 TAG_BYTES: Final = 16
 _LABEL: Final = b"mlf-session-1".ljust(16, b"\0")

@@ -18,16 +18,13 @@ import numpy as np
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.tools.arrays import Array
-from mlf_sdk.wire import protocol
+from mlf_sdk.wire import device, protocol
 from mlf_sdk.wire.bulk import Pace
-from mlf_sdk.wire.codes import Capability, Direction, Flag, Opcode
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.device import DeviceInfo, ModelInfo, RunResult, Stats, TensorInfo
-from mlf_sdk.wire.errors import NoAnswerError
+from mlf_sdk.wire.codes import Capability, Direction, Flag, NoAnswerError, Opcode
+from mlf_sdk.wire.device import DeviceInfo, Inputs, ModelInfo, RunResult, Stats, TensorInfo
 from mlf_sdk.wire.link import Link, Timeouts
 from mlf_sdk.wire.rate import LineRate
-from mlf_sdk.wire.tensors import Inputs, arrays_of, bytes_of, pick, read_tensor, write_tensor
-from mlf_sdk.wire.transport import Transport
+from mlf_sdk.wire.transport import Deadline, Transport
 
 if TYPE_CHECKING:
     from mlf_sdk.tools.signing import Signer
@@ -236,15 +233,15 @@ class Session:
     ) -> None:
         """Write an input; ``array`` has exactly its shape and element type (else InputError)."""
         info = self.model(model)
-        tensor = pick(info, info.inputs, index)
-        data = bytes_of(array, tensor, info)
+        tensor = device.pick(info, info.inputs, index)
+        data = device.bytes_of(array, tensor, info)
         until = deadline or self._link.after(self.timeouts.transfer_s)
-        write_tensor(self._link, self._pace, info, tensor, data, until)
+        device.write_tensor(self._link, self._pace, info, tensor, data, until)
 
     def write_inputs(self, model: ModelKey, inputs: Inputs, deadline: Deadline | None = None) -> None:
         """Write all inputs: an array for each, in order, or by name (or by index as text)."""
         info = self.model(model)
-        for index, array in enumerate(arrays_of(info, inputs)):
+        for index, array in enumerate(device.arrays_of(info, inputs)):
             self.write_input(info, index, array, deadline)
 
     def run(self, model: ModelKey, count: int = 1, deadline: Deadline | None = None) -> RunResult:
@@ -262,7 +259,7 @@ class Session:
     def read_output(self, model: ModelKey, index: int, deadline: Deadline | None = None) -> Array:
         """Return an output of the last run as a new array."""
         info = self.model(model)
-        return self._read(info, pick(info, info.outputs, index), deadline)
+        return self._read(info, device.pick(info, info.outputs, index), deadline)
 
     def read_outputs(self, model: ModelKey, deadline: Deadline | None = None) -> list[Array]:
         """Return all outputs of the last run as new arrays."""
@@ -272,12 +269,12 @@ class Session:
     def read_input(self, model: ModelKey, index: int, deadline: Deadline | None = None) -> Array:
         """Return the content of an input as a new array; it must be completely written."""
         info = self.model(model)
-        return self._read(info, pick(info, info.inputs, index), deadline)
+        return self._read(info, device.pick(info, info.inputs, index), deadline)
 
     def _read(self, info: ModelInfo, tensor: TensorInfo, deadline: Deadline | None) -> Array:
         dtype = tensor.dtype
         until = deadline or self._link.after(self.timeouts.transfer_s)
-        data = read_tensor(self._link, self._pace, info, tensor, until)
+        data = device.read_tensor(self._link, self._pace, info, tensor, until)
         return np.frombuffer(data, dtype=dtype).reshape(tensor.shape)
 
     def infer(self, model: ModelKey, inputs: Inputs, deadline: Deadline | None = None) -> list[Array]:

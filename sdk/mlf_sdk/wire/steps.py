@@ -9,9 +9,9 @@ from mlf_sdk.tools.checks import DeviceText
 from mlf_sdk.wire import protocol
 from mlf_sdk.wire.bulk import read_all
 from mlf_sdk.wire.codes import Capability, Direction, Opcode
-from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
 from mlf_sdk.wire.session import ModelKey, Session
+from mlf_sdk.wire.transport import Deadline
 
 
 class StepInfo(msgspec.Struct, frozen=True, kw_only=True):

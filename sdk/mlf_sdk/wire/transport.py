@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Byte streams to a device. A transport moves bytes until a deadline and knows nothing of frames."""
+"""Byte streams to a device, and deadlines: a transport moves bytes until one, and knows nothing of frames."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.wire.deadline import Deadline
 
 _MAX_POLL_S = 3600.0
 
@@ -173,3 +173,37 @@ class LoopbackTransport:
     def _check(self) -> None:
         if self._closed:
             raise TargetError("the connection was closed here", where="loopback")
+
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """A moment on a monotonic clock.
+
+    Attributes:
+        at: the moment, in seconds of ``clock``.
+        clock: returns the seconds now.
+    """
+
+    at: float
+    clock: Clock = field(default=time.monotonic, repr=False, compare=False)
+
+    @classmethod
+    def after(cls, seconds: float, clock: Clock = time.monotonic) -> Deadline:
+        """Return the deadline ``seconds`` from now."""
+        return cls(at=clock() + seconds, clock=clock)
+
+    def remaining(self) -> float:
+        """Return the seconds left, never below 0."""
+        return max(0.0, self.at - self.clock())
+
+    @property
+    def expired(self) -> bool:
+        """Return True when the moment has come."""
+        return self.clock() >= self.at
+
+    def within(self, seconds: float) -> Deadline:
+        """Return the earlier of this deadline and the one ``seconds`` from now."""
+        return Deadline(at=min(self.at, self.clock() + seconds), clock=self.clock)

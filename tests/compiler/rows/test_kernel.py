@@ -23,9 +23,8 @@ from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.pull import Pulled, Region, region_of
-from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.schedule import Choice, kernels_of
 from mlf_sdk.compiler.tflite.load import load_tflite
-from mlf_sdk.compiler.tuning import kernels_of
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from row_networks import (
     BUILDS,

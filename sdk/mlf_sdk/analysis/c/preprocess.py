@@ -18,10 +18,9 @@ import msgspec
 
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.text import read_text, without_tables
-from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.errors import CodeError, MissingToolError
 from mlf_sdk.tools.process import ProcessError, run_process
-from mlf_sdk.tools.programs import was_killed
+from mlf_sdk.tools.programs import Compiler, was_killed
 
 _TIMEOUT_S: Final = 60.0
 _MARKER: Final = re.compile(r'^# \d+ "((?:[^"\\\n]|\\.)*)"[ \d]*$', re.MULTILINE)

@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mlf_sdk.analysis.depth import Depth, Path
 from mlf_sdk.analysis.elf.image import Section, Symbol
 from mlf_sdk.analysis.machine.calls import Call, Frame
-from mlf_sdk.analysis.machine.registry import MachineCode
+from mlf_sdk.analysis.machine.registry import Depth, MachineCode, Path
 
 EXECUTORS = frozenset({"mlf_run", "mlf_run_step", "mlf_rows_done"})
 """Functions of the runtime that call a step's kernel; ``mlf_run_step`` calls the clock as well."""

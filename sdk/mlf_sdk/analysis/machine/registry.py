@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers of machine code by architecture: each row of ``board_templates/isas`` names its package."""
+"""Readers of machine code by architecture (``board_templates/isas`` names them), and depths of stacks."""
 
 from __future__ import annotations
 
@@ -138,3 +138,20 @@ def analysis_of_fault(registers: Mapping[str, int]) -> Analysis | None:
     """The reader of the architecture that reports these registers of a fault; None: another one."""
     result = next((isa for isa in load_isas().values() if isa.status_register in registers), None)
     return analysis_of(result) if result is not None else None
+
+
+Path = tuple[tuple[str, int], ...]
+"""Functions from the outermost to the innermost, each with the bytes that it has on the stack."""
+
+
+class Depth(msgspec.Struct, frozen=True, kw_only=True):
+    """The deepest stack below an entry.
+
+    Attributes:
+        bytes: of all functions of ``path`` together.
+        unknown: what could make it deeper, for people: recursion, calls with unknown targets.
+    """
+
+    bytes: int
+    path: Path
+    unknown: tuple[str, ...]

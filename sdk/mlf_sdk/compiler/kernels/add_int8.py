@@ -10,8 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import Array, Map
-from mlf_sdk.compiler.requantise import multiply
-from mlf_sdk.compiler.scales import sum_multipliers
+from mlf_sdk.compiler.requantise import multiply, sum_multipliers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

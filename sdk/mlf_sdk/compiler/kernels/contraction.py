@@ -39,8 +39,7 @@ from mlf_sdk.compiler.operators import (
     TransposeConv,
     Window,
 )
-from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import has_wide_sums, layer_multipliers
+from mlf_sdk.compiler.requantise import Multiplier, has_wide_sums, layer_multipliers
 
 
 class Kind(enum.Enum):

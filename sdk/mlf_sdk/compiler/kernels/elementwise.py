@@ -24,12 +24,12 @@ from mlf_sdk.compiler.kernels.scaling import (
 )
 from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Operator, Rounding, Table
 from mlf_sdk.compiler.reference import evaluate
-from mlf_sdk.compiler.reference.wide import WIDE, argument_of, sigmoid_table
-from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import (
+from mlf_sdk.compiler.reference.stored import WIDE, argument_of, sigmoid_table
+from mlf_sdk.compiler.requantise import (
     COMPARED_SHIFT,
     COMPARISONS,
     SUMS,
+    Multiplier,
     difference_multipliers,
     product_multiplier,
     quotient_multiplier,

@@ -12,7 +12,7 @@ from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SCALING, scaled
 from mlf_sdk.compiler.kernels.vector_matrix import FOUR_ROWS_WIDE, SUMS, four_rows, pack, pairs_of
 from mlf_sdk.compiler.recurrences import Lstm
 from mlf_sdk.compiler.reference.recurrent import LstmNumbers, lstm_numbers
-from mlf_sdk.compiler.reference.wide import sigmoid_table
+from mlf_sdk.compiler.reference.stored import sigmoid_table
 
 
 def lstm(graph: Graph, operator: Lstm) -> Kernel:

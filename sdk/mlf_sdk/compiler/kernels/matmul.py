@@ -13,7 +13,7 @@ from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, c_type, loops, op
 from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SATURATE, SCALING, saturated
 from mlf_sdk.compiler.reals import MatMul
 from mlf_sdk.compiler.regions import strides
-from mlf_sdk.compiler.scales import matrix_multiplier
+from mlf_sdk.compiler.requantise import matrix_multiplier
 
 
 class _Terms(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ from mlf_sdk.compiler.microkernels.builder import (
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array, Map, Rounding
-from mlf_sdk.compiler.scales import SUMS
+from mlf_sdk.compiler.requantise import SUMS
 
 _LANES: Final = 16
 _ORDER: Final = (0, 2, 1, 3)  # vector of a channel's sum, by its number modulo four

@@ -16,8 +16,7 @@ from mlf_sdk.compiler.operators import AddN, L2Normalise
 from mlf_sdk.compiler.reals import Accumulate
 from mlf_sdk.compiler.reference.quantised import UNIT_SHIFT
 from mlf_sdk.compiler.regions import strides
-from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import TOTAL_SHIFT, total_multipliers
+from mlf_sdk.compiler.requantise import TOTAL_SHIFT, Multiplier, total_multipliers
 
 
 def _stored(y: Value, value: str) -> str:

@@ -16,7 +16,7 @@ from mlf_sdk.compiler.kernels.pooling import sum_rows
 from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
 from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.regions import strides
-from mlf_sdk.compiler.scales import mean_multiplier, ratio
+from mlf_sdk.compiler.requantise import mean_multiplier, ratio
 
 # Start, what an element adds, what the sum becomes: real numbers and whole ones.
 _STEPS: Final = {

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx import encoder, ensemble, svm, trees
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.raw import RawNode

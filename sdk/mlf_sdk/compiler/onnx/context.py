@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import GraphBuilder, refuse
-from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
+from mlf_sdk.compiler.graph import FLOAT32, INT8, GraphBuilder, Value, refuse
 from mlf_sdk.compiler.onnx.budget import Budget
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
 from mlf_sdk.compiler.onnx.tensor import NHWC, Shape, Tensor, kept_type, nhwc_shape, to_nhwc

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.qoperators import expand_quantised
 from mlf_sdk.compiler.onnx.raw import RawGraph, RawNode

@@ -8,7 +8,7 @@ import string
 from collections.abc import Iterable
 from typing import Final
 
-from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.dense import matrix_product
 from mlf_sdk.compiler.onnx.node import Node

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import LabelEncoder
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.raw import text_of
 from mlf_sdk.compiler.onnx.steps import Steps

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.trees import Condition

@@ -15,9 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.generated import Generated
-from mlf_sdk.compiler.graph import FLOAT32, INT64, Graph, Value
+from mlf_sdk.compiler.graph import FLOAT32, INT64, Graph, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import require_onnx
 from mlf_sdk.compiler.onnx.node import Node

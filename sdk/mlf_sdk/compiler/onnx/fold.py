@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.budget import cost_of
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import require_onnx

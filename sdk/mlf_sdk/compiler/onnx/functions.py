@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32
+from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import OnnxObject, require_onnx
 from mlf_sdk.compiler.onnx.node import Node

@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import (
     REDUCTIONS,
     GatherElements,
@@ -17,7 +16,7 @@ from mlf_sdk.compiler.computed import (
     ScatterSlices,
     TopK,
 )
-from mlf_sdk.compiler.graph import INT64
+from mlf_sdk.compiler.graph import INT64, refuse
 from mlf_sdk.compiler.onnx.blocks import place_of_extreme
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.functions import type_of

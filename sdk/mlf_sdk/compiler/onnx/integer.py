@@ -7,9 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import DynamicQuantise
-from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, UINT8, Value
+from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, UINT8, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.layers import computed_convolution, conv_shape
 from mlf_sdk.compiler.onnx.node import Node

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import INT8
+from mlf_sdk.compiler.graph import INT8, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, nhwc_axis

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32, INT32, Value
+from mlf_sdk.compiler.graph import FLOAT32, INT32, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector, nhwc_shape, to_nhwc

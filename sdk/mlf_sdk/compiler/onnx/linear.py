@@ -11,8 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, UINT8
+from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, UINT8, refuse
 from mlf_sdk.compiler.onnx import stored
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.functions import type_of

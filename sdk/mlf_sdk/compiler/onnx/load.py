@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import UnsupportedError
-from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.graph import Graph, UnsupportedError, Value
 from mlf_sdk.compiler.onnx.budget import Budget, BudgetError, elements_of
 from mlf_sdk.compiler.onnx.builders import BUILDERS, is_supported, reason_of_refusal
 from mlf_sdk.compiler.onnx.classical import expand_classical

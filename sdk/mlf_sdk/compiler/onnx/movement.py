@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of

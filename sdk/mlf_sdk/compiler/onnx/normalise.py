@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import LocalResponse
-from mlf_sdk.compiler.graph import FLOAT32
+from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import elementwise

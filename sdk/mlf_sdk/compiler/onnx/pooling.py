@@ -9,9 +9,8 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import PoolIndices
-from mlf_sdk.compiler.graph import INT64, Value
+from mlf_sdk.compiler.graph import INT64, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.movement import move_through_dequantise
 from mlf_sdk.compiler.onnx.node import Node

@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32
+from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise

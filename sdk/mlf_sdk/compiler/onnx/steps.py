@@ -8,8 +8,7 @@ import math
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32
+from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.node import Node

@@ -10,8 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32, INT8, UINT8, Value
+from mlf_sdk.compiler.graph import FLOAT32, INT8, UINT8, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.raw import RawModel, RawNode, text_of
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32, Value
+from mlf_sdk.compiler.graph import FLOAT32, Value, refuse
 from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import UNLIMITED, Array, FullyConnected, Operator

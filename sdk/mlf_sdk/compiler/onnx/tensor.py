@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32, Value
+from mlf_sdk.compiler.graph import FLOAT32, Value, refuse
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.ir.tensor import Quantisation
 

@@ -7,8 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32
+from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.forest import LEAF, Forest, always_scored
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import Array

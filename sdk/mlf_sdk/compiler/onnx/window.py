@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import Window

@@ -25,7 +25,7 @@ from mlf_sdk.compiler.operators import (
     Reshape,
 )
 from mlf_sdk.compiler.passes.rewrite import Rewrite
-from mlf_sdk.compiler.scales import channel_multipliers
+from mlf_sdk.compiler.requantise import channel_multipliers
 from mlf_sdk.ir.tensor import Quantisation
 
 _UNKNOWN = 1 << 16

@@ -18,8 +18,7 @@ from mlf_sdk.compiler.operators import (
     Window,
 )
 from mlf_sdk.compiler.reference import States, reference
-from mlf_sdk.compiler.requantise import multiply, multiply_wide
-from mlf_sdk.compiler.scales import has_wide_sums, layer_multipliers
+from mlf_sdk.compiler.requantise import has_wide_sums, layer_multipliers, multiply, multiply_wide
 
 
 def patches(x: Array, window: Window, output: tuple[int, int], fill: float) -> Array:

@@ -9,18 +9,19 @@ from mlf_sdk.compiler.functions import FUNCTIONS, evaluate
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Array, Convert, Map, Rounding, Table
 from mlf_sdk.compiler.reference import States, reference
-from mlf_sdk.compiler.reference.bytes import results_of
 from mlf_sdk.compiler.reference.fixed import quotient
-from mlf_sdk.compiler.reference.wide import of_words
-from mlf_sdk.compiler.requantise import Multiplier, multiply, saturated
-from mlf_sdk.compiler.scales import (
+from mlf_sdk.compiler.reference.stored import of_words, results_of
+from mlf_sdk.compiler.requantise import (
     COMPARED_SHIFT,
     COMPARISONS,
     SUMS,
+    Multiplier,
     difference_multipliers,
+    multiply,
     product_multiplier,
     quotient_multiplier,
     ratio,
+    saturated,
     sum_multipliers,
 )
 

@@ -10,8 +10,15 @@ from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import AddN, Array, L2Normalise
 from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.fixed import inverse_root
-from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated
-from mlf_sdk.compiler.scales import TOTAL_SHIFT, matrix_multiplier, total_multipliers
+from mlf_sdk.compiler.requantise import (
+    TOTAL_SHIFT,
+    Multiplier,
+    matrix_multiplier,
+    multiply,
+    multiply_wide,
+    saturated,
+    total_multipliers,
+)
 
 UNIT_SHIFT = 7
 """Fractional bits of what L2_NORMALIZATION gives."""

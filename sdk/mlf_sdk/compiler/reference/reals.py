@@ -14,8 +14,7 @@ from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reals import Reduction
 from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.quantised import matrix_product, running_sums
-from mlf_sdk.compiler.requantise import multiply, saturated
-from mlf_sdk.compiler.scales import mean_multiplier, ratio
+from mlf_sdk.compiler.requantise import mean_multiplier, multiply, ratio, saturated
 
 
 @reference(reals.MatMul)

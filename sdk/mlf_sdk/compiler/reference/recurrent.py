@@ -13,7 +13,7 @@ from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.recurrences import Cell, Lstm, Recurrent, Svdf
 from mlf_sdk.compiler.reference import States, reference
-from mlf_sdk.compiler.reference.wide import logistic, tanh
+from mlf_sdk.compiler.reference.stored import logistic, tanh
 from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated, wrap32
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import GraphBuilder
 from mlf_sdk.compiler.generated import Generated
-from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.graph import Graph, GraphBuilder, Value
 from mlf_sdk.compiler.kernels.kernel import C_TYPES, Kernel
 from mlf_sdk.compiler.operators import Array, Reshape
 from mlf_sdk.compiler.relax.lower import legalised

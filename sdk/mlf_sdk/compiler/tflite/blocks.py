@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.operators import Convert
 from mlf_sdk.compiler.regions import Axis, Region, strides
 from mlf_sdk.compiler.tflite.context import (

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import GraphBuilder, operator_fields, refuse
-from mlf_sdk.compiler.graph import State, Value
+from mlf_sdk.compiler.graph import GraphBuilder, State, Value, operator_fields, refuse
 from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.reference import evaluate_one
-from mlf_sdk.compiler.reference.bytes import stored
+from mlf_sdk.compiler.reference.stored import stored
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
 from mlf_sdk.ir.model import Finding
 

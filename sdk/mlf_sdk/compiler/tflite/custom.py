@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.operators import Custom
 from mlf_sdk.compiler.tflite.context import Context, common
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph

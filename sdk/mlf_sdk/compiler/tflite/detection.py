@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import DetectionPostProcess
-from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.tflite.context import Context, common
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.tflite.context import Context
 from mlf_sdk.compiler.tflite.file import RawOperator
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import ArgExtreme
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.operators import Reshape
 from mlf_sdk.compiler.regions import Region, strides
 from mlf_sdk.compiler.tflite.context import (

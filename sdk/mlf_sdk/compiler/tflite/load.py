@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.graph import Graph, refuse
 from mlf_sdk.compiler.tflite.context import Context
 from mlf_sdk.compiler.tflite.custom import PREFIX, accelerated, build_custom, custom_sources, refuse_unused
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph, read_tflite

@@ -8,9 +8,8 @@ import math
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import UpdateSlice
-from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.operators import Convert, Move, Reshape, Rounding
 from mlf_sdk.compiler.reals import Lookup
 from mlf_sdk.compiler.regions import Region

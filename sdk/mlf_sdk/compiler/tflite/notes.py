@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mlf_sdk.compiler.builder import UnsupportedError
+from mlf_sdk.compiler.graph import UnsupportedError
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph
 from mlf_sdk.compiler.tflite.tensors import RawTensor
 from mlf_sdk.errors import InputError

@@ -9,11 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.operators import UNLIMITED, Call, Convert, Map, Rounding
-from mlf_sdk.compiler.reference.bytes import BYTE_FUNCTIONS, hard_swish_exponent, stored
-from mlf_sdk.compiler.reference.wide import WIDE
+from mlf_sdk.compiler.reference.stored import BYTE_FUNCTIONS, WIDE, hard_swish_exponent, stored
 from mlf_sdk.compiler.tflite.context import (
     Context,
     broadcast_shape,

@@ -14,8 +14,7 @@ from functools import partial
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import State, Value
+from mlf_sdk.compiler.graph import State, Value, refuse
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
     Call,

@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.operators import (
     AddN,
     FullyConnected,

@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import State, Value
+from mlf_sdk.compiler.graph import State, Value, refuse
 from mlf_sdk.compiler.operators import Move, Reshape
 from mlf_sdk.compiler.recurrences import Lstm, Svdf
 from mlf_sdk.compiler.tflite.context import Context, clamp, common, expect_elements, expect_shape

@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler import signals
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import State, Value
+from mlf_sdk.compiler.graph import State, Value, refuse
 from mlf_sdk.compiler.tflite.context import Context, common, expect_elements, expect_shape, whole_numbers
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of, whole_number

@@ -14,8 +14,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler import regions, signals
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import State, Value
+from mlf_sdk.compiler.graph import State, Value, refuse
 from mlf_sdk.compiler.operators import Array, Move, ReadState, Reshape, WriteState
 from mlf_sdk.compiler.regions import Region
 from mlf_sdk.compiler.tflite.context import Context, common, expect_elements, expect_shape

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import State, Value
+from mlf_sdk.compiler.graph import State, Value, refuse
 from mlf_sdk.compiler.operators import ReadState, WriteState
 from mlf_sdk.compiler.tflite.context import Context, common, constant, expect_shape
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph

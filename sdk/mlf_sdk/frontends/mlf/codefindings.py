@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 
 from mlf_sdk.frontends.code import CodeIndex
-from mlf_sdk.frontends.codechecks import linked_sources
 from mlf_sdk.frontends.mlf.schedule import BuildInput
-from mlf_sdk.ir.model import Finding, Model, UnitKind
+from mlf_sdk.ir.model import Finding, Model, UnitKind, linked_sources
 
 # Seven digits, the last of them not 0: float needs nine to be distinct from its neighbours.
 _ROUNDED = re.compile(rb"\b\d\.\d{5}[1-9]e[+-]\d\df\b")

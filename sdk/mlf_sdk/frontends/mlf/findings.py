@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.frontends.mlf.codefindings import constants, left_out
 from mlf_sdk.frontends.mlf.extension import KEY
 from mlf_sdk.frontends.mlf.schedule import BuildInput
-from mlf_sdk.ir.model import Finding, Model, UnitKind
+from mlf_sdk.ir.model import Finding, Model, UnitKind, needs_cmsis_nn
 from mlf_sdk.ir.names import legal_identifier
 
 LONG_NAME = 63  # significant characters of an identifier, C99 5.2.4.1

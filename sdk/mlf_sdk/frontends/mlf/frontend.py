@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.filetype import is_container
 from mlf_sdk.frontends.intake.bytestream import ArchiveStream
@@ -21,6 +20,7 @@ from mlf_sdk.frontends.mlf.rawmetadata import OPERATOR
 from mlf_sdk.frontends.registry import Examination, Frontend
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
+from mlf_sdk.tools.programs import Compiler
 
 _TYPICAL: Final = re.compile(
     r"(?:\./)?(?:(?:[^/]+/)?metadata\.json|(?:codegen/host|executor-config|runtime-config)/.*)"

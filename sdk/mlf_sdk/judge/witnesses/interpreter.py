@@ -22,8 +22,7 @@ from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.witness import Witness, WitnessSession, WitnessUnableError
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.process import RunningProcess, start_process
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.transport import PipeTransport
+from mlf_sdk.wire.transport import Deadline, PipeTransport
 
 WORKER = Path(__file__).with_name("worker.py")
 _MAX_FRAME_BYTES = 1 << 31

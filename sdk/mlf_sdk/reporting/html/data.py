@@ -12,11 +12,10 @@ from mlf_sdk.ir.model import Finding
 from mlf_sdk.judge.check import ProofRow
 from mlf_sdk.judge.evidence import NOT_COMPARED
 from mlf_sdk.judge.groups import SizedItem
-from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.layerfacts import FileFacts
 from mlf_sdk.judge.memorymap import CodeItem, MemoryMap
 from mlf_sdk.judge.profile import Profile
-from mlf_sdk.judge.stack import StackBound
+from mlf_sdk.judge.stack import Allocator, StackBound
 from mlf_sdk.pipeline.chipfit import ChipFit
 from mlf_sdk.pipeline.mlperf.results import MlperfReport
 from mlf_sdk.pipeline.sources import KernelSource

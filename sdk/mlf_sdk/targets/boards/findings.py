@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlf_sdk.analysis.elf.objects import ObjectInfo, check_object_against
-from mlf_sdk.frontends.codechecks import computes_in_double, lacks_scratch
-from mlf_sdk.ir.model import Finding, Model
+from mlf_sdk.ir.model import Finding, Model, computes_in_double, lacks_scratch
 from mlf_sdk.targets.boards.requirements import DSP_HEADERS, linked_objects
 from mlf_sdk.targets.boards.row import Board
 

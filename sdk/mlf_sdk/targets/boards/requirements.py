@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requirements of an archive's code on the board and its options, checked before anything is written."""
+"""Requirements of a project on its board, its options and its memory, checked before anything is written."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import platform
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from mlf_sdk.codegen.link import Linkage
 from mlf_sdk.codegen.options import ProjectOptions
-from mlf_sdk.errors import ArchiveError, Fault, FaultCollector, InputError, NotPossibleError
+from mlf_sdk.errors import ArchiveError, DoesNotFitError, Fault, FaultCollector, InputError, NotPossibleError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
+from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.isas import load_isas
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.elf.objects import ObjectInfo
+
 
 DSP_HEADERS = ("arm_nnsupportfunctions.h",)
 _HOSTS = {"x86_64": "x86-64", "AMD64": "x86-64", "aarch64": "AArch64", "arm64": "AArch64"}
@@ -178,3 +181,128 @@ _MATH: Final = re.compile(
 def is_provided(name: str) -> bool:
     """Return whether an image has the function ``name`` without the model's own code."""
     return name in _STRING or any(p.fullmatch(name) for p in (_MATH, _COMPILER, _RUNTIME))
+
+
+SERVER_STATE_BYTES = 128  # the RPC server beside its two message buffers, at least
+
+
+def check_fit(
+    layouts: Sequence[ModelLayout], linkages: Sequence[Linkage], board: Board, options: ProjectOptions
+) -> None:
+    """Reject a model that can't fit: minimum size of the image against the board's first memories.
+
+    Raises:
+        DoesNotFitError: with the bytes needed and available, and ways to reduce them.
+    """
+    if board.platform == "host" or not board.memories:
+        return
+    params = sum(layout.params_bytes for layout in layouts)
+    models = [layout.model for layout in layouts]
+    arenas = sum(link.arena_reserved_bytes for link in linkages if link.owns_arena)
+    rpc = board.rpc
+    server = 2 * rpc.max_payload + rpc.window_bytes + SERVER_STATE_BYTES if options.app == "rpc" else 0
+    in_ram = params if options.params == "ram" else 0
+    parts = {
+        "arena": arenas,
+        "stack": board.stack_bytes,
+        "RPC server": server,
+        "input of the benchmark": _benchmark_bytes(models, options),
+        "parameters": in_ram,
+    }
+    _refuse("RAM", board.ram.name, board.ram.size_bytes, parts, board, _ram_hints(layouts, options))
+    _refuse("flash", board.flash.name, board.flash.size_bytes, {"parameters": params}, board, [])
+
+
+def _benchmark_bytes(models: Sequence[Model], options: ProjectOptions) -> int:
+    if options.app != "mlperf":
+        return 0
+    from mlf_sdk.codegen.mlperf import input_bytes_of
+
+    return input_bytes_of(models, options)
+
+
+def _ram_hints(layouts: Sequence[ModelLayout], options: ProjectOptions) -> list[str]:
+    hints = []
+    if options.params == "ram":
+        hints.append("--params flash")
+    if options.keep_inputs:
+        hints.append("no --keep-inputs")
+    if len(layouts) > 1 and not options.share_arena:
+        hints.append("--share-arena, when the models never run at once")
+    return hints
+
+
+def _refuse(
+    kind: str, memory: str, has_bytes: int, parts: dict[str, int], board: Board, hints: list[str]
+) -> None:
+    needs = sum(parts.values())
+    if needs <= has_bytes:
+        return
+    listed = ", ".join(f"{name} {size:,}" for name, size in parts.items() if size)
+    raise DoesNotFitError(
+        f"it does not fit: it needs at least {needs:,} bytes of {kind} ({listed}), "
+        f"and {memory} has {has_bytes:,}",
+        where=f"board {board.name}",
+        hint="What would help: " + "; ".join([*hints, "a board with more memory", "a smaller model"]) + ".",
+    )
+
+
+SLOTS = 2
+_BLOB_AT = 64  # MLF_STORE_BLOB_AT of crt/params/mlf_store.h
+_ERASE_BYTES = 64  # MLF_STORE_RAM_ERASE_BYTES of crt/params/mlf_store_ram.h
+
+
+def check_store(models: Sequence[Model], board: Board) -> None:
+    """Check that the dynamic executor can run the models on the board.
+
+    Raises:
+        NotPossibleError: a model of another executor, or a platform without a store.
+    """
+    from mlf_sdk.codegen.dynamic import check_dynamic
+
+    for model in models:
+        check_dynamic(model)
+    if board.platform not in ("baremetal", "host"):
+        raise NotPossibleError(
+            "the dynamic executor is there for bare metal and for the host only",
+            where=f"board {board.name}",
+            hint="Choose such a board, or generate without --executor.",
+        )
+
+
+def store_bytes_of(layout: ModelLayout, *, sealed: bool = False) -> int:
+    """Bytes of the slots of one model; 0 when it has no parameters.
+
+    Args:
+        sealed: packages go into them.
+    """
+    if not layout.params_bytes:
+        return 0
+    from mlf_sdk.codegen.dynamic import seal_bytes
+    from mlf_sdk.codegen.paramsblob import HEADER
+
+    needed = layout.params_bytes + HEADER.size + _BLOB_AT + (seal_bytes(layout) if sealed else 0)
+    return SLOTS * ((needed + _ERASE_BYTES - 1) // _ERASE_BYTES * _ERASE_BYTES)
+
+
+def store_values(board: Board, store_bytes: int) -> dict[str, Any]:
+    """Values for ``dynamic_model.c.j2``: the section of the slots, or that they are kept in a file.
+
+    A board with more RAM than it runs in keeps them there, else they share the RAM of everything else.
+
+    Raises:
+        DoesNotFitError: no RAM of the board is as large.
+    """
+    if board.platform == "host":
+        return {"store": {"in_file": True, "section": ""}}
+    more = [m for m in board.memories if m.kind == "ram" and m.name != board.ram.name]
+    fitting = [m for m in more if m.size_bytes >= store_bytes]
+    if not fitting and store_bytes > board.ram.size_bytes:
+        raise DoesNotFitError(
+            f"two slots for parameters take {store_bytes:,} bytes; {board.ram.name} has "
+            f"{board.ram.size_bytes:,}",
+            where=f"board {board.name}",
+            hint="Generate without --executor, or choose a board with more memory.",
+        )
+    section = f".mlf.{fitting[0].name}.noinit" if fitting else ".bss.noinit"
+    return {"store": {"in_file": False, "section": section}}

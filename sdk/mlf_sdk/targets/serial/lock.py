@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from mlf_sdk.errors import ToolError
 from mlf_sdk.tools.checks import printable
-from mlf_sdk.wire.errors import PortBusyError
+from mlf_sdk.wire.codes import PortBusyError
 
 _LOCAL = "this machine"
 _CREDENTIALS = struct.Struct("iII")  # process, user, group

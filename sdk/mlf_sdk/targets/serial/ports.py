@@ -11,7 +11,7 @@ from serial.tools import list_ports
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.checks import DeviceText, device_text
-from mlf_sdk.wire.errors import PortMissingError
+from mlf_sdk.wire.codes import PortMissingError
 
 AUTO = "auto"
 _USB = "usb:"

@@ -19,9 +19,8 @@ import serial
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.serial.lock import lock_port
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
-from mlf_sdk.wire.transport import PipeTransport, Transport
+from mlf_sdk.wire.codes import PortBusyError, PortError, PortMissingError, PortVanishedError
+from mlf_sdk.wire.transport import Deadline, PipeTransport, Transport
 
 DEFAULT_BAUD = 115_200
 CONNECT_TIMEOUT_S = 10.0
