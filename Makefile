@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr $(JOBS) + 1)
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test site site-versions gallery release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools tools-riscv runtime dev help
+.PHONY: demo test site site-versions gallery release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools tools-riscv tools-rtl runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo "make gallery  known models, each verified, with reports, in build/gallery (their files below MODELS=../shared)"
 	@echo "make release  wheel, source distribution and bill of materials in dist/, checked from an empty environment"
 	@echo "make tools-riscv  install compiler and emulator for RISC-V (160 MB, 1.5 GB on the disk); without them its tests are skipped"
+	@echo "make tools-rtl  install Verilator and the RTL of the cores that boards rtl-... simulate; without them their tests are skipped"
 	@echo "make clean   remove what these commands made"
 
 demo: tools runtime
@@ -156,6 +157,11 @@ tools:
 tools-riscv:
 	@{ command -v riscv64-unknown-elf-gcc && command -v qemu-system-riscv32 && [ -d /usr/lib/picolibc ]; } >/dev/null || \
 	  sh .ci/install-tools.sh gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc
+
+# What only the boards with a simulated core need.
+tools-rtl: tools-riscv runtime
+	@{ command -v verilator && command -v make && command -v g++; } >/dev/null || sh .ci/install-tools.sh verilator make g++
+	@$(VENV)/bin/python -m pip install --disable-pip-version-check --quiet --editable ".[rtl]"
 
 # Empty, or the extra that takes the place of tools that only an administrator could install.
 EMBEDDED = $(shell sh .ci/embedded.sh)

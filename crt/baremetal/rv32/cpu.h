@@ -13,6 +13,11 @@
 
 #include "mlf_board.h"
 
+/* Alignment of the trap handler's address; 0: the core has neither traps nor interrupts, nor the registers for them. */
+#ifndef MLF_TRAP_ALIGNMENT
+#define MLF_TRAP_ALIGNMENT 4
+#endif
+
 #define MLF_REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
 
 /* The instruction that copies the stack pointer to operand 0. */
@@ -31,6 +36,7 @@
 #define PLIC_CLAIM MLF_REG32(MLF_IRQ_BASE + 0x200004u)
 #endif
 
+#if MLF_TRAP_ALIGNMENT > 0
 /* No interrupt is taken after mlf_cpu_mask(), until mlf_cpu_unmask(). */
 static inline void mlf_cpu_mask(void) {
   __asm volatile(MLF_CPU_CSR("csrci mstatus, " MLF_MSTATUS_MIE) : : : "memory");
@@ -42,6 +48,15 @@ static inline void mlf_cpu_unmask(void) {
 /* Sleep until an interrupt is pending, masked or not. */
 static inline void mlf_cpu_wait(void) { __asm volatile("wfi"); }
 
+/* Nothing may end a sleep from here on. */
+static inline void mlf_cpu_silence(void) { __asm volatile(MLF_CPU_CSR("csrw mie, zero") : : : "memory"); }
+#else
+static inline void mlf_cpu_mask(void) { __asm volatile("" : : : "memory"); }
+static inline void mlf_cpu_unmask(void) { __asm volatile("" : : : "memory"); }
+static inline void mlf_cpu_wait(void) { __asm volatile("nop"); }
+static inline void mlf_cpu_silence(void) {}
+#endif
+
 #ifdef MLF_IRQ_BASE
 /* Let an interrupt of the device come. */
 static inline void mlf_cpu_enable_irq(uint32_t irq) {
@@ -51,9 +66,6 @@ static inline void mlf_cpu_enable_irq(uint32_t irq) {
   __asm volatile(MLF_CPU_CSR("csrs mie, %0") : : "r"(MLF_MIE_MEIE) : "memory");
 }
 #endif
-
-/* Nothing may end a sleep from here on. */
-static inline void mlf_cpu_silence(void) { __asm volatile(MLF_CPU_CSR("csrw mie, zero") : : : "memory"); }
 
 /* A call to the debugger or emulator (RISC-V semihosting 0.4): these three instructions, none of them compressed. */
 static inline void mlf_cpu_semihosting(uint32_t operation, const uint32_t *block) {

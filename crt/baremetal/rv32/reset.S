@@ -2,6 +2,12 @@
 /*
  * reset.S - the first instructions after reset, and the entry of every trap.
  */
+#include "mlf_board.h"
+
+#ifndef MLF_TRAP_ALIGNMENT
+#define MLF_TRAP_ALIGNMENT 4
+#endif
+
     .option arch, +zicsr
 
 #define MSTATUS_MIE 8
@@ -21,11 +27,15 @@
     .global mlf_reset_handler
     .type mlf_reset_handler, @function
 mlf_reset_handler:
+#if MLF_TRAP_ALIGNMENT > 0
     csrci mstatus, MSTATUS_MIE
     csrw mie, zero
+#endif
     address sp, __mlf_stack_top
     address tp, __mlf_tls
-    /* A write below the stack is a fault at once. A core without memory protection traps here, and goes on. */
+#if MLF_TRAP_ALIGNMENT > 0
+    /* A write below the stack is a fault at once. A core without memory protection traps here, and goes on; one that
+     * asks for more than four bytes of alignment must have it. */
     address t0, 1f
     csrw mtvec, t0
     address t0, __mlf_stack_guard
@@ -40,15 +50,18 @@ mlf_reset_handler:
 1:
     address t0, mlf_trap_entry
     csrw mtvec, t0
+#endif
     tail mlf_start_main
     .size mlf_reset_handler, . - mlf_reset_handler
+
+#if MLF_TRAP_ALIGNMENT > 0
 
     /* Saves what a C function may change, calls mlf_trap(frame, mcause), and returns from the trap. Where the stack is
      * used up, the report starts at its top again (its contents are lost anyway). */
     .section .text.mlf_trap_entry, "ax", @progbits
     .global mlf_trap_entry
     .type mlf_trap_entry, @function
-    .balign 4
+    .balign MLF_TRAP_ALIGNMENT
 mlf_trap_entry:
     csrw mscratch, t0
     address t0, __mlf_stack_bottom + FRAME_BYTES
@@ -106,3 +119,4 @@ mlf_trap_entry:
     addi sp, sp, FRAME_BYTES
     mret
     .size mlf_trap_entry, . - mlf_trap_entry
+#endif

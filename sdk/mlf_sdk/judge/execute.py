@@ -22,6 +22,24 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionCount:
+    """Instructions of one inference.
+
+    Attributes:
+        each: the median of all inferences; by the clock their mean.
+        least, most: over all inferences; by the clock that mean.
+        resolution: exact to this many; 0: counted one by one.
+        cycles: of the core, the median; None: they are not counted.
+    """
+
+    each: int
+    least: int
+    most: int
+    resolution: int = 0
+    cycles: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
     """Results of a batch of inferences on a target.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions of an inference in a run: counted by QEMU's plugin, else by a known machine's clock."""
+"""Instructions of an inference in a run: counted by an emulator, else by a known machine's clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statistics import median_low
 from typing import TYPE_CHECKING, Protocol
 
 from mlf_sdk.errors import ToolError
-from mlf_sdk.judge.execute import Execution
+from mlf_sdk.judge.execute import Execution, InstructionCount
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.load import counter_hz
 from mlf_sdk.targets.target import Target
@@ -19,24 +19,7 @@ from mlf_sdk.targets.target import Target
 if TYPE_CHECKING:
     from mlf_sdk.judge.counting import Counter
 
-RUN = "run"
 _READING_TICKS = 3  # two readings of the clock, each to a tick, and the instructions that read it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstructionCount:
-    """Instructions of one inference.
-
-    Attributes:
-        each: the median of all inferences; by the clock their mean.
-        least, most: over all inferences; by the clock that mean.
-        resolution: exact to this many; 0: counted one by one.
-    """
-
-    each: int
-    least: int
-    most: int
-    resolution: int = 0
 
 
 class Counting(Protocol):
@@ -55,19 +38,25 @@ def counting(target: Target, elf: Path, plugins: Path) -> Iterator[Counting]:
     """Count the instructions of the runs of an image on a target.
 
     Args:
-        target: an emulated board; elsewhere nothing is counted.
+        target: an emulated or simulated board; elsewhere nothing is counted.
         elf: its image.
         plugins: folder that keeps the plugin.
 
     Raises:
         ToolError: the plugin can't be built.
     """
+    if target.counts_cycles:
+        from mlf_sdk.judge.simulated import simulated_counting
+
+        with simulated_counting(elf) as simulated:
+            yield simulated or ByClock(hz=None)
+        return
     if not target.counts_instructions:
         yield ByClock(hz=None)
         return
     from mlf_sdk.analysis.elf.image import read_image
     from mlf_sdk.judge.counting import build_plugin, counter, missing_plugin_support
-    from mlf_sdk.judge.windows import function_window, handlers, row_windows
+    from mlf_sdk.judge.windows import RUN, function_window, handlers, row_windows
     from mlf_sdk.targets.unicorn.launch import uses_unicorn
 
     known = ByClock(hz=counter_hz(target.board))
@@ -97,7 +86,7 @@ class ByPlugin:
     def of(self, done: Execution) -> InstructionCount:
         """See `Counting`; raises ToolError where QEMU did not count each run."""
         from mlf_sdk.judge.counting import with_rows
-        from mlf_sdk.judge.windows import ROWS
+        from mlf_sdk.judge.windows import ROWS, RUN
 
         passes = with_rows(self.counter.passes(RUN, ROWS), ROWS, RUN)
         runs = [one.total - one.instructions(*self.interrupts) for one in passes]

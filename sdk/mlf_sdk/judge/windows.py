@@ -27,7 +27,10 @@ class Window:
     ends: tuple[int, ...]
 
 
-def function_window(image: Image, name: str, *, window: str = "run") -> Window:
+RUN = "run"
+
+
+def function_window(image: Image, name: str, *, window: str = RUN) -> Window:
     """Window from the entry of the function ``name`` to its return after any direct call.
 
     Raises:

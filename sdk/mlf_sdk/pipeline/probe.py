@@ -45,7 +45,7 @@ def probe_outputs(pipeline: Pipeline, request: Request, error: UndecidedError) -
     probe = request.replace(**_PLAIN, max_baud=None, output_names=error.names)
     try:
         target = resolve_target(stages.target_choice(probe))
-        if not target.is_host and target.board.qemu is None:
+        if not target.is_host and not target.board.is_emulated:
             raise error from None
         pipeline.progress.say("running the model to distinguish inputs from outputs")
         kept, changed = _paints(pipeline, probe)

@@ -153,7 +153,11 @@ class _Profiler:
             hz = opened.session.info.ticks_hz
             self.pipeline.progress.say(f"measuring on {target.name}")
             costs = time_steps(
-                opened.session, opened.info, model, self.batch.inputs(0), runs=self.own.runs or _RUNS_BY_CLOCK
+                opened.session,
+                opened.info,
+                model,
+                self.batch.inputs(0),
+                runs=self.own.runs or (1 if target.counts_cycles else _RUNS_BY_CLOCK),
             )
         if len(model.steps) == 1 and len(model.kernel_symbols) > 1:
             notes = (*notes, "compiled ahead of time: a clock cannot separate the kernels inside; QEMU can")
@@ -188,6 +192,8 @@ def _clock_text(target: Target, hz: int) -> str:
         return "this machine's clock, with sanitizers in the code: only shares mean something"
     if target.counts_instructions:
         return "the emulated board's clock, whose rate is not known: only shares mean something"
+    if target.counts_cycles:
+        return "cycles of the simulated core"
     return f"the board's clock at {hz / 1e6:g} MHz" if hz else "the board's counter"
 
 

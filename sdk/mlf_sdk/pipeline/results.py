@@ -74,6 +74,7 @@ class RunReport:
         instructions: of one inference (the median), where an emulator counts them; None elsewhere.
         instructions_resolution: the count is exact to this many; 0: each instruction was counted.
         instructions_range: least and most of all inferences; None where nothing counts.
+        cycles: of one inference (the median), where a simulator counts them; None elsewhere.
         build_seconds: 0 when nothing had to be built.
         toolchain: what compiled the image; empty: it was not chosen by the SDK (Zephyr, this machine).
         emulator: what ran it; empty: it ran on no emulated board that was started here.
@@ -110,11 +111,12 @@ class RunReport:
     chip: ChipTime | None = None
     toolchain: str = ""
     emulator: str = ""
+    cycles: int | None = None
 
     @property
     def seconds(self) -> float | None:
         """Time of one inference by the clock of a board or of this machine; None: by an emulator's."""
-        if not self.ticks or not self.ticks_hz or (self.port is None and self.board.qemu is not None):
+        if not self.ticks or not self.ticks_hz or (self.port is None and self.board.is_emulated):
             return None
         return self.ticks / self.ticks_hz / self.inferences
 

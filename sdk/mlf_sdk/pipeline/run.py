@@ -129,6 +129,7 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         instructions=counted.each if counted else None,
         instructions_resolution=counted.resolution if counted else 0,
         instructions_range=(counted.least, counted.most) if counted else None,
+        cycles=counted.cycles if counted else None,
         ticks=done.ticks,
         ticks_hz=done.ticks_hz,
         port=project.target.name if project.target.attached else None,

@@ -61,7 +61,7 @@ def measuring_request(request: Request) -> Iterator[Request]:
     """
     if request.board is not None:
         board = find_board(request.board, request.board_file)
-        if board.qemu is None and request.port is None:
+        if not board.is_emulated and request.port is None:
             raise InputError(
                 f"{board.name} is not emulated",
                 where="--tune",
@@ -110,7 +110,7 @@ class BoardTuner:
         self.board = board_of(request)
         self.estimates = request.port is None and _is_estimated(self.board, request.goal)
         self.unit = _ESTIMATED if self.estimates else "instructions"
-        if request.port is not None:
+        if request.port is not None or self.board.rtl is not None:
             self.unit = _unit_of(self.board)
         self._probe = probe
         self.measured = 0

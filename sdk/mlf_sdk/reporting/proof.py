@@ -44,7 +44,14 @@ from mlf_sdk.reporting.layout import (
     table,
     verdict,
 )
-from mlf_sdk.reporting.terminal import board_text, comparison_text, note_parts, twin_text, witness_parts
+from mlf_sdk.reporting.terminal import (
+    board_text,
+    comparison_text,
+    instructions_text,
+    note_parts,
+    twin_text,
+    witness_parts,
+)
 
 _FUNCTIONS_SHOWN = 20
 _NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it
@@ -193,7 +200,7 @@ def _run_text(report: RunReport) -> str:
     each = " each" if report.inferences > 1 else ""
     said = [counted(report.inferences, "inference")]
     if report.instructions is not None:
-        said.append(f"{instructions_text(report)} instructions{each}")
+        said.append(instructions_text(report, each))
     elif report.seconds is not None:
         said.append(f"{report.seconds * 1e3:,.3g} ms{each}")
     elif report.ticks:  # of an emulated clock, whose rate is not known
@@ -203,14 +210,6 @@ def _run_text(report: RunReport) -> str:
     if report.accuracy is not None:
         said.append(f"accuracy {report.accuracy:.4f}")
     return ", ".join(said)
-
-
-def instructions_text(report: RunReport) -> str:
-    """Instructions of one inference: all of them the same, from least to most, or to a resolution."""
-    if report.instructions_resolution:
-        return f"{number(report.instructions)} ± {report.instructions_resolution:,}"
-    least, most = report.instructions_range or (report.instructions, report.instructions)
-    return number(least) if least == most else f"{number(least)} to {number(most)}"
 
 
 def _output_parts(report: RunReport) -> Parts:

@@ -16,6 +16,7 @@ from mlf_sdk.reporting.layout import (
     capacity,
     counted,
     line,
+    number,
     lines,
     params_text,
     table,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mlf_sdk.judge.witnessed import Witnessed, WitnessResult
     from mlf_sdk.pipeline.api import GeneratedProject
     from mlf_sdk.pipeline.project import BuiltProject
+    from mlf_sdk.pipeline.results import RunReport
 
 
 def comparison_text(comparison: Comparison, reference: str, inferences: int | None = None) -> str:
@@ -47,13 +49,32 @@ def comparison_text(comparison: Comparison, reference: str, inferences: int | No
     return f"differ from {reference} in {comparison.mismatches:,} of {of} ({most})"
 
 
+def instructions_text(report: RunReport, each: str = "") -> str:
+    """Instructions of one inference: all the same, from least to most, or to a resolution; then cycles.
+
+    Args:
+        each: follows each unit, where there were several inferences.
+    """
+    least, most = report.instructions_range or (report.instructions, report.instructions)
+    count = number(least) if least == most else f"{number(least)} to {number(most)}"
+    if report.instructions_resolution:
+        count = f"{number(report.instructions)} ± {report.instructions_resolution:,}"
+    text = f"{count} instructions{each}"
+    if report.cycles is None or not report.instructions:
+        return text
+    ratio = report.cycles / report.instructions
+    return f"{text}, {number(report.cycles)} cycles{each} ({ratio:.2f} an instruction)"
+
+
 def board_text(board: Board, *, emulated: bool = True) -> str:
     """Title and memory of a board in words; ``emulated``: QEMU's is meant where there is one."""
     if not board.memories:
         return board.title
     memories = f"{capacity(board.flash.size_bytes)} flash, {capacity(board.ram.size_bytes)} RAM"
     emulator = ""
-    if board.qemu and emulated:
+    if board.rtl is not None and emulated:
+        emulator = " (Verilator)"
+    elif board.qemu and emulated:
         from mlf_sdk.targets.unicorn.launch import emulator_title  # boards of this machine have none
 
         emulator = f" ({emulator_title(board)})"

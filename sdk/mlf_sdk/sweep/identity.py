@@ -22,6 +22,7 @@ from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import ZEPHYR, BoardTarget
 from mlf_sdk.tools.discovery import UNICORN, find_tools, known_tools
 from mlf_sdk.tools.isas import fallback_isa, load_isas
+from mlf_sdk.tools.rtlmodels import VERILATOR, find_model, load_models
 from mlf_sdk.tools.serial import encode
 from mlf_sdk.tools.toolchains import choose_toolchain, load_toolchains
 from mlf_sdk.version import __version__
@@ -31,7 +32,7 @@ NATIVE = "cc"
 SDK = "mlf-sdk"
 PLACE_SCHEME = "labgrid"
 PLACES_OR = "|"
-_DATA = ("board_templates", "crt", "qemu")
+_DATA = ("board_templates", "crt", "qemu", "rtl")
 _CHUNK = 1 << 20
 
 
@@ -54,6 +55,7 @@ def tool_versions() -> Mapping[str, str]:
     emulators = {isa.tools.emulator for isa in load_isas().values()}
     deciding = {NATIVE, *emulators, *(isa.tools.c for isa in load_isas().values()), UNICORN}
     deciding |= {name for row in load_toolchains().values() for name in row.programs}
+    deciding |= {VERILATOR, *(model.package for model in load_models().values())}
     statuses = find_tools(tuple(tool for tool in known_tools() if tool.name in deciding))
     versions = {one.tool.name: one.version for one in statuses if one.version}
     unicorn = versions.pop(UNICORN, "")
@@ -171,7 +173,9 @@ def resources_for(board: str, toolchain: str | None = None) -> tuple[str, ...]:
         row = load_boards().get(board)
         tools = ((isa_of(row) if row is not None else None) or fallback_isa()).tools
         cross = _compilers(toolchain_used(board, toolchain), tools.c)
-        programs = (*cross, *native) if scheme == PLACE_SCHEME else (*cross, *native, tools.emulator)
+        simulated = row.rtl if row is not None else None
+        runs = (VERILATOR, find_model(simulated.model).package) if simulated else (tools.emulator,)
+        programs = (*cross, *native) if scheme == PLACE_SCHEME else (*cross, *native, *runs)
     versions = tool_versions()
     programs = tuple(dict.fromkeys(programs))
     result = [tool_resource(name, versions[name]) for name in programs if name in versions]

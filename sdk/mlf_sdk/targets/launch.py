@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError, TargetError
@@ -21,6 +22,9 @@ from mlf_sdk.wire.codes import DeviceError, NoAnswerError
 from mlf_sdk.wire.link import DeviceFaultError, Timeouts
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import PipeTransport, SocketTransport
+
+if TYPE_CHECKING:
+    from mlf_sdk.targets.qemu import QemuMachine
 
 Console = Callable[[str], None]
 _END_S = 2.0  # for a program that closed its connection to be gone
@@ -63,17 +67,14 @@ def open_program(
 def open_emulated(
     board: Board, elf: Path, *, timeout_s: float, console: Console | None = None
 ) -> Iterator[Session]:
-    """Start an image on an emulated board, and yield a session over its UART.
+    """Start an image on an emulated or simulated board, and yield a session over its UART.
 
     Raises:
         InputError: the board is not emulated.
         ToolError: the emulator is missing or failed.
     """
-    from mlf_sdk.targets.qemu import QemuOptions, start_qemu
-    from mlf_sdk.targets.unicorn.launch import emulator_title
-
-    with start_qemu(board, elf, QemuOptions(read_ahead=True)) as machine:
-        transport = SocketTransport(machine.socket, name=f"{board.name} ({emulator_title(board)})")
+    with _started(board, elf) as (machine, title):
+        transport = SocketTransport(machine.socket, name=f"{board.name} ({title})")
         timeouts = dataclasses.replace(_timeouts(timeout_s), hello_first_s=_HELLO_S)
         with (
             Session(transport, timeouts=timeouts, console=console) as session,
@@ -81,6 +82,22 @@ def open_emulated(
             _located(board, elf, machine.monitor),
         ):
             yield session
+
+
+@contextmanager
+def _started(board: Board, elf: Path) -> Iterator[tuple[QemuMachine, str]]:
+    """The running machine, and what runs it."""
+    if board.rtl is not None:
+        from mlf_sdk.targets.rtl.launch import SIMULATOR_TITLE, start_simulation
+
+        with start_simulation(board, elf) as machine:
+            yield machine, SIMULATOR_TITLE
+        return
+    from mlf_sdk.targets.qemu import QemuOptions, start_qemu
+    from mlf_sdk.targets.unicorn.launch import emulator_title
+
+    with start_qemu(board, elf, QemuOptions(read_ahead=True)) as machine:
+        yield machine, emulator_title(board)
 
 
 @contextmanager

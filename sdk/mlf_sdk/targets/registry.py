@@ -29,6 +29,7 @@ ENTRY_POINTS = "mlf_sdk.targets"
 _PLATFORMS = {
     "baremetal": "targets.baremetal:BaremetalTarget",
     "host": "targets.host:HostTarget",
+    "rtl": "targets.rtl.target:RtlTarget",
     ZEPHYR: "targets.zephyr.target:ZephyrTarget",
 }
 _SCHEMES: dict[str, type[Target] | str] = {"labgrid": "targets.labgrid:LabgridTarget"}
@@ -80,7 +81,8 @@ def resolve_target(choice: TargetChoice) -> Target:
                 where="--platform",
                 hint=f"Leave it out, or choose {row.platform} or {ZEPHYR}.",
             )
-        target = _platform(row.platform).of_board(name, file, choice)
+        kind = row.platform if row.rtl is None else "rtl"
+        target = _platform(kind).of_board(name, file, choice)
     if choice.port is None:
         return target
     return cast("Target", imported(_SERIAL)(target, choice))

@@ -57,6 +57,7 @@ class Target(ABC):
         attached: the board holds an image already; nothing is started here.
         is_host: the image is a program of this machine that computes reference outputs.
         counts_instructions: its emulator can count instructions.
+        counts_cycles: a simulator counts the cycles of its core, and instructions.
     """
 
     scheme: ClassVar[str] = ""
@@ -82,6 +83,11 @@ class Target(ABC):
     @property
     def counts_instructions(self) -> bool:
         """Return True when the board is emulated by QEMU, with a time that instructions alone advance."""
+        return False
+
+    @property
+    def counts_cycles(self) -> bool:
+        """Return True when the board's core is simulated cycle by cycle."""
         return False
 
     @property

@@ -13,6 +13,7 @@ from mlf_sdk.errors import ToolError
 from mlf_sdk.tools.isas import Isa, load_isas
 from mlf_sdk.tools.process import ProcessRunner, run_process
 from mlf_sdk.tools.programs import find_program, install_hint
+from mlf_sdk.tools.rtlmodels import VERILATOR, load_models
 from mlf_sdk.tools.toolchains import AUTOMATIC, GCC, load_toolchains
 
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
@@ -79,6 +80,7 @@ def known_tools() -> tuple[Tool, ...]:
         Tool(name="ninja", purpose="building projects"),
         *(tool for isa in load_isas().values() for tool in _tools_of(isa)),
         *_toolchains(),
+        *_simulators(),
         Tool(name="cc", purpose="the board 'host' and the twin of a target", stand_in=AUTOMATIC),
         Tool(name="c++", purpose="the same of archives with C++ code", required=False),
         Tool(name="west", purpose="Zephyr projects", required=False),
@@ -123,6 +125,12 @@ def _toolchains() -> Iterator[Tool]:
     titles = ", ".join(isa.title for isa in load_isas().values() if isa.unicorn)
     purpose = f"emulated {titles} boards in the place of QEMU where that is missing"
     yield Tool(name=UNICORN, purpose=purpose, required=False, asks=())
+
+
+def _simulators() -> Iterator[Tool]:
+    yield Tool(name=VERILATOR, purpose="boards whose core is simulated (rtl-...)", required=False)
+    for model in load_models().values():
+        yield Tool(name=model.package, purpose=f"RTL of {model.name}", required=False, asks=())
 
 
 def package_version(name: str) -> str | None:

@@ -21,7 +21,10 @@ _PACKAGES: Mapping[str, str] = {
     "c++": "g++",
     "clang": "clang",
     "cmake": "cmake",
+    "g++": "g++",
+    "make": "make",
     "ninja": "ninja-build",
+    "verilator": "verilator",
 }
 _BY_PIP: Mapping[str, str] = {"west": "west", "zig": "'mlf-sdk[zig]'", "unicorn": "'mlf-sdk[embedded]'"}
 _WITH_PROGRAMS = ("ziglang",)  # packages of Python that have a program beside their modules
@@ -71,7 +74,10 @@ def install_command(program: str) -> str:
     package = packages().get(program)
     if package is not None:
         return f"sudo apt-get install {package}"
-    return f"pip install {_BY_PIP[program]}" if program in _BY_PIP else ""
+    from mlf_sdk.tools.rtlmodels import RTL_EXTRA, load_models  # few runs lack a program
+
+    by_pip = {**_BY_PIP, **{model.package: RTL_EXTRA for model in load_models().values()}}
+    return f"pip install {by_pip[program]}" if program in by_pip else ""
 
 
 def install_hint(program: str) -> str:

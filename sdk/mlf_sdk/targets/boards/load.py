@@ -181,6 +181,8 @@ def baremetal_context(board: Board) -> dict[str, Any]:
         "entropy": msgspec.to_builtins(board.entropy),
         "irq_handlers": irq_handlers(board),
         "caches": board.caches,
+        "trap_alignment_bytes": board.trap_alignment_bytes,
+        "exit_register": board.rtl.exit_register if board.rtl is not None else None,
         "init": [
             {**msgspec.to_builtins(write), "wait_address": write.wait_address or write.address}
             for write in board.init

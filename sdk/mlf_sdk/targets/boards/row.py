@@ -17,6 +17,7 @@ BoardName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_.-]{0,63}\Z")]
 Identifier = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,31}\Z")]
 Text = Annotated[str, Meta(pattern=r"\A[ -!#-\[\]-~]{1,100}\Z")]  # no quotes, backslashes, controls
 HandlerName = Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9_]{0,55}Handler\Z")]
+ParameterName = Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9_]{0,39}\Z")]
 SourceName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}\.[chS]\Z")]
 
 
@@ -181,6 +182,22 @@ class QemuRow(_Row, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
 
 
+class RtlRow(_Row, frozen=True, kw_only=True):
+    """Simulation of a board's core from its source at register transfer level.
+
+    Attributes:
+        model: name of a core in ``rtl/models``; parameters: of its top module, beside those of its row.
+        exit_register: address of the register that ends the simulation with the status that is written.
+        flash_wait_states: cycles that each access to a memory of the kind ``flash`` takes beyond the first.
+    """
+
+    model: Identifier
+    exit_register: Word
+    flash_wait_states: Annotated[int, Meta(ge=0, le=100)] = 0
+    parameters: dict[ParameterName, Word] = {}
+    args: tuple[str, ...] = ()
+
+
 class Board(_Row, frozen=True, kw_only=True):
     """A board row.
 
@@ -202,6 +219,8 @@ class Board(_Row, frozen=True, kw_only=True):
         init: writes to registers before main(), in order; all rates of the row are those after them.
         sources: C, assembler and header files that lie beside the row's file and belong to the board,
             e.g. an own UART driver (``crt/include/mlf/mlf_platform.h`` says what it has).
+        trap_alignment_bytes: that the core wants of the address of its trap handler, where the architecture
+            leaves it to the core; 0: the core has neither traps nor interrupts, and stops at an exception.
     """
 
     name: BoardName
@@ -213,6 +232,7 @@ class Board(_Row, frozen=True, kw_only=True):
     float_abi: Literal["soft", "hard"] = "soft"
     dsp: bool = False
     caches: bool = False
+    trap_alignment_bytes: Literal[0, 4, 16, 64, 256] = 4
     clock_hz: Annotated[int, Meta(ge=0, le=0xFFFFFFFF)] = 0
     chip: Annotated[str, Meta(pattern=r"\A[a-z0-9_]{0,40}\Z")] = ""
     stack_bytes: Annotated[int, Meta(ge=512, le=1 << 28, multiple_of=8)] = 4096
@@ -225,6 +245,7 @@ class Board(_Row, frozen=True, kw_only=True):
     init: tuple[Init, ...] = ()
     rpc: Rpc = Rpc()
     qemu: QemuRow | None = None
+    rtl: RtlRow | None = None
     zephyr: ZephyrNames = ZephyrNames()
     flasher: Flasher = Flasher()
 
@@ -244,11 +265,17 @@ class Board(_Row, frozen=True, kw_only=True):
         return next((m for m in self.memories if m.boot), self.flash)
 
     @property
+    def is_emulated(self) -> bool:
+        """True where images are started on this machine, by an emulator or a simulator."""
+        return self.qemu is not None or self.rtl is not None
+
+    @property
     def proven_on(self) -> str:
-        """Place where images for the board have run: ``emulated``, or ``not run on hardware``."""
+        """Place where images for the board have run: ``emulated``, ``simulated``, ``not run on hardware``."""
         if self.platform == "host":
             return "this machine"
-        return "emulated" if self.qemu is not None else "not run on hardware"
+        emulated = "emulated" if self.qemu is not None else "not run on hardware"
+        return "simulated" if self.rtl is not None else emulated
 
     @property
     def regions(self) -> tuple[tuple[str, int, int], ...]:

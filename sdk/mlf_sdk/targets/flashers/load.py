@@ -56,7 +56,11 @@ def find_runner(name: str | None, board: Board, extra_file: Path | None = None) 
         return rows[load_runner(extra_file).name]
     wanted = name or board.flasher.runner
     if not wanted:
-        what = "the board is emulated: nothing has to be flashed" if board.qemu else "the board has no runner"
+        what = (
+            "the board is emulated: nothing has to be flashed"
+            if board.is_emulated
+            else "the board has no runner"
+        )
         run = "Run the project on it: mlf-sdk run DIR. For QEMU's -gdb: " if board.qemu else "Choose: "
         raise NoRunnerError(
             what, where=f"board {board.name}", hint=f"{run}--runner NAME, one of {', '.join(rows)}."
