@@ -17,7 +17,7 @@ from mlf_sdk.errors import InputError, MissingToolError, ToolError
 from mlf_sdk.judge.simulated import read_passes, simulated_counting, window_argument
 from mlf_sdk.judge.windows import Window
 from mlf_sdk.resources import cache_dir, data_dir
-from mlf_sdk.targets.boards.load import find_board, load_boards
+from mlf_sdk.targets.boards.load import find_board, load_board, load_boards
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.rtl import build
 from mlf_sdk.targets.rtl.launch import simulator_argv, start_simulation
@@ -65,6 +65,23 @@ def test_files_and_packages_of_a_core(model):
         assert (data_dir("rtl") / name).is_file(), name
     assert f'"{model.package}==' in (ROOT / "pyproject.toml").read_text()
     assert install_command(model.package) == "pip install 'mlf-sdk[rtl]'"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ('driver = "16550"', 'driver = "pl011"', "needs the driver '16550'"),
+        ("[rtl]", '[qemu]\nmachine = "virt"\n\n[rtl]', "is emulated already"),
+        ("flash_wait_states = 0", "flash_wait_states = -1", "flash_wait_states"),
+        ("trap_alignment_bytes = 256", "trap_alignment_bytes = 3", "trap_alignment_bytes"),
+    ],
+)
+def test_faults_of_a_row(old, new, fault, tmp_path):
+    text = (data_dir("board_templates") / "boards/rtl-ibex.toml").read_text()
+    assert old in text
+    (tmp_path / "own.toml").write_text(text.replace(old, new))
+    with pytest.raises(InputError, match=fault):
+        load_board(tmp_path / "own.toml")
 
 
 def test_a_core_that_is_not_known():

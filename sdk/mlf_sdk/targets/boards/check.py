@@ -27,6 +27,7 @@ def row_faults(row: Board, machine: Machine | None) -> list[str]:
         faults += _baremetal_faults(row)
     if row.platform == "host":
         faults += _host_faults(row)
+    faults += _rtl_faults(row)
     if machine is not None and not faults:
         faults += _machine_faults(row, machine)
     return faults
@@ -161,9 +162,21 @@ def _init_faults(row: Board) -> Iterator[str]:
 
 
 def _host_faults(row: Board) -> Iterator[str]:
-    for field in ("memories", "uart", "counter", "qemu"):
+    for field in ("memories", "uart", "counter", "qemu", "rtl"):
         if getattr(row, field):
             yield f"{field}: the host has none"
+
+
+def _rtl_faults(row: Board) -> Iterator[str]:
+    """A board with a simulated core: its devices are those that the simulator has."""
+    if row.rtl is None:
+        return
+    if row.qemu is not None:
+        yield "rtl: the board is emulated already (qemu)"
+    if row.uart is not None and row.uart.driver != "16550":
+        yield "rtl: the simulated UART needs the driver '16550'"
+    if row.uart is not None and row.uart.irq is not None:
+        yield "uart.irq: the simulated UART has no interrupt"
 
 
 def _machine_faults(row: Board, machine: Machine) -> Iterator[str]:
