@@ -8,6 +8,7 @@ import pytest
 from mlf_sdk.tools.discovery import Tool, find_tools, known_tools
 from mlf_sdk.tools.process import ProcessError, ProcessResult
 from mlf_sdk.tools.programs import install_command, packages
+from mlf_sdk.tools.rtlmodels import load_models
 
 TOOL = Tool(name="ninja", purpose="building")
 
@@ -57,7 +58,8 @@ def test_a_tool_that_does_not_run():
 
 
 def test_each_tool_is_in_a_package():
-    assert {tool.name for tool in known_tools()} - set(packages()) == {"west", "zig", "unicorn"}
+    by_pip = {"west", "zig", "unicorn", *(model.package for model in load_models().values())}
+    assert {tool.name for tool in known_tools()} - set(packages()) == by_pip
     assert all(install_command(tool.name) for tool in known_tools())
     assert [status.tool for status in find_tools()] == list(known_tools())
 
