@@ -16,6 +16,7 @@ from mlf_sdk.codegen.tensortext import c_type, positions, quantisation_text, typ
 from mlf_sdk.ir.abi import Convention
 from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
 from mlf_sdk.ir.names import legal_identifier
+from mlf_sdk.ir.step import Frames, frames_of
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.tools.ctext import Values, byte_rows, c_comment, c_string
 
@@ -93,6 +94,7 @@ class ModelView:
             "params_symbol": self.params_symbol,
             "inputs_kept": self.layout.inputs_kept,
             "stream": self._stream(),
+            "frames": self._frames(),
             "inputs": inputs,
             "outputs": outputs,
             "positions": positions(self.c_name, "input", inputs) + positions(self.c_name, "output", outputs),
@@ -142,6 +144,12 @@ class ModelView:
         step = self.model.steps[0]
         base = self.workspace(step, step.workspaces[0].slot)
         return {**asdict(stream), "counters": base, "ring": f"{base} + {stream.ring_offset_bytes}"}
+
+    def _frames(self) -> Frames | None:
+        """Frames of the input, where it comes so."""
+        if len(self.model.inputs) != 1:
+            return None
+        return frames_of(self.model.provenance.options, self.model.tensors[self.model.inputs[0]].shape)
 
     def _reset(self, state: Tensor) -> Values:
         """Address of a state, and its initial bytes: rows, or one byte that all of them are equal to."""

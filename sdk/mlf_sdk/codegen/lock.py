@@ -10,6 +10,7 @@ import msgspec
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import FileDigest
+from mlf_sdk.ir.step import Frames, frames_of
 
 SCHEMA = 1
 
@@ -155,6 +156,11 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     summary: LockSummary
     compile_options: dict[str, str] = {}
     made_from: FileDigest | None = None
+
+    @property
+    def frames(self) -> Frames | None:
+        """Frames of the input; None: each inference takes all of it."""
+        return frames_of(self.compile_options, self.inputs[0].shape) if len(self.inputs) == 1 else None
 
     @property
     def arena_symbols(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import FLOAT
 from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.step import WINDOW
 from mlf_sdk.ir.tensor import Tensor
 from mlf_sdk.tools.ctext import c_string
 
@@ -103,6 +104,10 @@ class _View:
         if self.model.stream is not None:
             raise self._refuse(
                 "the input comes row by row, and the benchmark sends it as a whole", "Leave out --stream."
+            )
+        if WINDOW in self.model.provenance.options:
+            raise self._refuse(
+                "the input comes in frames, and the benchmark sends windows", "Leave out --frames."
             )
         self._check_types()
         benchmark = self.benchmark

@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from mlf_sdk.codegen.tensortext import c_type
 from mlf_sdk.ir.dtype import FLOAT, INT, UINT, DType
+from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.step import frames_of
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.tools.ctext import byte_rows
 
@@ -66,10 +68,7 @@ def sample_values(layout: ModelLayout, outputs: Sequence[SampleOutput] = ()) -> 
         outputs: all of the model for the sample; none: not known.
     """
     model = layout.model
-    inputs = [
-        pattern_bytes(model.tensors[tensor].dtype, model.tensors[tensor].elements, salt=index)
-        for index, tensor in enumerate(model.inputs)
-    ]
+    inputs = [_sample(model, index) for index in range(len(model.inputs))]
     return {
         "inputs": [{"size_bytes": len(data), "rows": byte_rows(data)} for data in inputs],
         "outputs": [
@@ -83,6 +82,16 @@ def sample_values(layout: ModelLayout, outputs: Sequence[SampleOutput] = ()) -> 
         "num_outputs": len(model.outputs),
         "computed": computed_pattern({model.tensors[tensor].dtype for tensor in model.inputs}),
     }
+
+
+def _sample(model: Model, index: int) -> bytes:
+    """Pattern for an input; zeros before that of a window which is no whole number of frames."""
+    tensor = model.tensors[model.inputs[index]]
+    frames = frames_of(model.provenance.options, tensor.shape) if len(model.inputs) == 1 else None
+    if frames is None:
+        return pattern_bytes(tensor.dtype, tensor.elements, salt=index)
+    data = pattern_bytes(tensor.dtype, math.prod(frames.window))
+    return bytes(frames.count * tensor.size_bytes - len(data)) + data
 
 
 def computed_pattern(dtypes: set[DType]) -> dict[str, str] | None:

@@ -13,7 +13,7 @@ from mlf_sdk.compiler.layer import note_of
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.options import Asm
 from mlf_sdk.compiler.passes import improve
-from mlf_sdk.compiler.schedule import Choice, Counted, Tuner, kernels_of, with_regions
+from mlf_sdk.compiler.schedule import Choice, Counted, Tuner, by_rows, kernels_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.names import legal_identifier
 
@@ -50,7 +50,7 @@ def compile_graph(
         tuner: measures kernels; None: they are chosen by rule.
         asm: form of what is in assembly.
     """
-    graph = with_regions(improve(graph), choice)
+    graph = by_rows(improve(graph), choice)
     kernels = kernels_of(graph, choice, tuner, others=False)
     return with_kernels(graph, kernels, asm=asm)
 

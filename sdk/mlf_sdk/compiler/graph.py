@@ -104,6 +104,7 @@ class Graph:
     Attributes:
         labels: strings that an output stands for by their places, or none; empty where no output has any.
         small_tiles: numbers of convolutions that take tiles of two pixels, which need less scratch.
+        window: shape of the input of which an inference takes the newest frame; empty: it takes all of it.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Graph:
     states: tuple[State, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
     small_tiles: frozenset[int] = frozenset()
+    window: tuple[int, ...] = ()
 
     def read(self, operator: Operator) -> tuple[Value, ...]:
         """Values that ``operator`` reads."""

@@ -90,6 +90,7 @@ class CompileOptions:
         asm: value of `Asm`.
         max_arena: most bytes of the arena; 0: as many as the model takes.
         stream: the input comes row by row.
+        frames: the input is a window of a time series, and comes a frame at a time.
     """
 
     core: str = GENERIC
@@ -103,6 +104,7 @@ class CompileOptions:
     asm: str = Asm.INLINE.value
     max_arena: int = 0
     stream: bool = False
+    frames: bool = False
 
     @property
     def generation(self) -> Generation:
@@ -112,7 +114,8 @@ class CompileOptions:
     def texts(self) -> dict[str, str]:
         """Options by name, as an archive keeps them: some only where they are not the usual ones."""
         result = {one.name: str(getattr(self, one.name)) for one in fields(self)}
-        usual = {"custom": "", "tuned": "", "asm": Asm.INLINE.value, "max_arena": "0", "stream": "False"}
+        usual = {"custom": "", "tuned": "", "asm": Asm.INLINE.value, "max_arena": "0"}
+        usual |= {"stream": "False", "frames": "False"}
         return {name: text for name, text in result.items() if text != usual.get(name)}
 
     @classmethod
@@ -123,7 +126,7 @@ class CompileOptions:
         for name in ("batch", "max_arena"):
             if str(result.get(name, "")).isdecimal():
                 result[name] = int(result[name])
-        result["stream"] = result.get("stream") == "True"
+        result |= {name: result.get(name) == "True" for name in ("stream", "frames")}
         return cls(**result)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of recurrent layers: LSTM, GRU and RNN of real numbers; LSTM and SVDF of stored values.
+"""Operators that keep values: LSTM, GRU and RNN of real numbers; LSTM and SVDF of stored ones; rows of time.
 
 Readers make an LSTM or SVDF of real numbers that keeps states of the first kind, with operators that read and
 write those: ONNX and TensorFlow Lite files of one network have the same kernels.
@@ -69,3 +69,11 @@ class Lstm(Operator):
     def states(self) -> tuple[int, ...]:
         """See Operator."""
         return self.hidden, self.cell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendRows(Stateful):
+    """The newest rows of a time series: what was there moves up, and the input follows behind it.
+
+    The output is the state itself, which later operators read where it lies.
+    """

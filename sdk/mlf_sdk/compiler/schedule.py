@@ -15,6 +15,7 @@ from mlf_sdk.compiler.kernels.kernel import Kernel, Role
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set, instruction_set_names
 from mlf_sdk.compiler.operators import Conv2D, Fused, Layer, Operator
 from mlf_sdk.compiler.options import GENERIC, Goal
+from mlf_sdk.errors import InputError
 from mlf_sdk.resources import imported
 
 
@@ -24,10 +25,12 @@ class Choice:
 
     Attributes:
         stream: the input comes row by row.
+        frames: an inference takes the newest rows of a time series, and keeps what it needs of those before.
     """
 
     goal: Goal = Goal.BALANCED
     stream: bool = False
+    frames: bool = False
     core: Core = field(default_factory=lambda: core_named(GENERIC))
 
 
@@ -66,6 +69,7 @@ KERNELS: Final[Makers] = {
     "ArgExtreme": ("movement:arg_extreme",),
     "ReadState": ("movement:read_state",),
     "WriteState": ("movement:write_state",),
+    "AppendRows": ("movement:append_rows",),
     "Accumulate": ("quantised:accumulate",),
     "Lookup": ("floats.pointwise:lookup",),
     "MatMul": ("matmul:mat_mul",),
@@ -135,12 +139,18 @@ def _made(subject: tuple[Any, ...], places: Iterable[str]) -> Iterator[Kernel]:
     yield from (kernel for place in places if (kernel := maker_at(place)(*subject)) is not None)
 
 
-def with_regions(graph: Graph, choice: Choice) -> Graph:
-    """The graph with the layers fused that the goal or the input wants to hand rows on to each other.
+def by_rows(graph: Graph, choice: Choice) -> Graph:
+    """The improved graph for frames of its input, or with those layers fused that hand rows on to each other.
 
     Raises:
-        InputError: the input is to be streamed and can't be.
+        InputError: the input is to come in frames or by rows, and can't.
     """
+    if choice.frames and choice.stream:
+        raise InputError("an input comes in frames or by rows", where="--frames", hint="Leave out --stream.")
+    if choice.frames:
+        from mlf_sdk.compiler.rows.frames import by_frames
+
+        return by_frames(graph)
     if choice.goal is not Goal.RAM and not choice.stream:
         return graph
     from mlf_sdk.compiler.rows.choose import least_ram, streamed

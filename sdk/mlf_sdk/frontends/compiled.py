@@ -175,9 +175,9 @@ class CompilingFrontend(StatedFrontend):
         if options.max_arena:
             return choices_of(self._compiled(path, options).graph, choice, tuner)
         from mlf_sdk.compiler.passes import improve
-        from mlf_sdk.compiler.schedule import with_regions
+        from mlf_sdk.compiler.schedule import by_rows
 
-        graph = with_regions(improve(self._prepared(path, options, "")), choice)
+        graph = by_rows(improve(self._prepared(path, options, "")), choice)
         return choices_of(graph, choice, tuner)
 
     def ram_front(self, path: Path, options: CompileOptions) -> tuple[tuple[int, int], ...]:
@@ -205,7 +205,9 @@ def choice_of(options: CompileOptions) -> Choice:
     """Options that decide between kernels."""
     from mlf_sdk.compiler.schedule import Choice
 
-    return Choice(goal=Goal(options.goal), stream=options.stream, core=core_named(options.core))
+    return Choice(
+        goal=Goal(options.goal), stream=options.stream, frames=options.frames, core=core_named(options.core)
+    )
 
 
 def _custom_files(options: CompileOptions) -> list[Path]:

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -173,3 +176,51 @@ class Step:
     def workspace_bytes(self) -> int:
         """Bytes of all workspaces."""
         return sum(w.size_bytes for w in self.workspaces) + self.workspace_stack_bytes
+
+
+WINDOW: Final = "window"
+"""Name under which the options of a compilation state the shape of the whole input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """Shapes of such an input.
+
+    Attributes:
+        window: of all that an output is made of.
+        frame: of what an inference takes.
+        axis: on which they differ, that of time.
+    """
+
+    window: tuple[int, ...]
+    frame: tuple[int, ...]
+    axis: int
+
+    @property
+    def rows(self) -> int:
+        """Moments of a frame."""
+        return self.frame[self.axis]
+
+    @property
+    def count(self) -> int:
+        """Frames from the first one until the outputs are those of a whole window."""
+        return math.ceil(self.window[self.axis] / self.rows)
+
+
+def window_text(window: tuple[int, ...]) -> str:
+    """Shape as the options state it: ``1,30,1,40``."""
+    return ",".join(map(str, window))
+
+
+def frames_of(options: Mapping[str, str], shape: tuple[int, ...]) -> Frames | None:
+    """Frames of an input of some shape; None where the options of a compilation state no window of it."""
+    parts = options.get(WINDOW, "").split(",")
+    if not all(part.isdecimal() for part in parts):
+        return None
+    window = tuple(map(int, parts))
+    if len(window) != len(shape):
+        return None
+    different = [axis for axis, (a, b) in enumerate(zip(window, shape, strict=True)) if a != b]
+    if len(different) != 1 or not 0 < shape[different[0]] < window[different[0]]:
+        return None
+    return Frames(window=window, frame=tuple(shape), axis=different[0])

@@ -7,9 +7,10 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from mlf_sdk.codegen.lock import LockModel, LockTensor
 from mlf_sdk.codegen.samples import pattern_array
@@ -19,6 +20,7 @@ from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.files import write_whole
 
 LABEL_KEY = "label"
+_MORE_FRAMES: Final = 7  # behind the first window of a pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,15 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def pattern_batch(model: LockModel) -> Batch:
-    """One inference on the repeatable pattern."""
+    """One inference on the repeatable pattern, or windows that follow each other of a series of it."""
+    frames = model.frames
+    if frames is not None:
+        from mlf_sdk.judge.frames import sliding  # few models take frames
+
+        tensor, shape = model.inputs[0], list(frames.window)
+        shape[frames.axis] += _MORE_FRAMES * frames.rows
+        windows = sliding(pattern_array(DType.parse(tensor.dtype), tuple(shape)), frames)
+        return Batch(arrays=(windows,), count=len(windows))
     arrays = [
         pattern_array(DType.parse(t.dtype), t.shape, salt=index)[np.newaxis]
         for index, t in enumerate(model.inputs)
@@ -82,7 +92,8 @@ def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> B
                 hint=f"Its inputs are: {_names(model.inputs)}; "
                 f"the file has: {', '.join(arrays) or 'nothing'}.",
             )
-        result.append(fit_array(arrays[key], tensor, f"{where}: {key}"))
+        shape = model.frames.window if model.frames is not None else tensor.shape
+        result.append(fit_array(arrays[key], replace(tensor, shape=shape), f"{where}: {key}"))
     counts = {len(array) for array in result}
     if len(counts) > 1:
         raise InputError(

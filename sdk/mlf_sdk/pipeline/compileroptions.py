@@ -74,6 +74,11 @@ class CompilerRequest(Options):
         "Take the rows of the input of a model that is compiled one after the other, as a camera gives "
         "them: the input needs a ring of a few rows instead of a whole tensor.",
     )
+    frames: bool = _compiler_option(
+        False,
+        "Take a time series of a model that is compiled frame by frame, and keep what its layers need of "
+        "earlier ones: the outputs are those of the whole window that a frame ends.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,7 @@ def options_in(request: Request) -> CompileOptions:
         asm=request.asm,
         max_arena=_bytes_of(request.max_arena),
         stream=request.stream,
+        frames=request.frames,
     )
 
 
@@ -79,11 +80,11 @@ def _bytes_of(size: str | None) -> int:
 
 
 def without_rows(request: Request) -> Request:
-    """Request for whole tensors in place of rows, where the input is streamed."""
-    if not request.stream:
+    """Request for whole tensors in place of rows or frames."""
+    if not request.stream and not request.frames:
         return request
     goal = Goal.BALANCED.value if request.goal == Goal.RAM.value else request.goal
-    return request.replace(stream=False, goal=goal)
+    return request.replace(stream=False, frames=False, goal=goal, max_arena=None)
 
 
 def compiled_sources(request: Request) -> bool:

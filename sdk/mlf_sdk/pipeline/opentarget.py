@@ -20,6 +20,7 @@ from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import Deadline
 
 if TYPE_CHECKING:
+    from mlf_sdk.judge.frames import FrameFeed
     from mlf_sdk.wire.rows import RowFeed
 
 InferenceObserver = Callable[[Sequence[Array], Sequence[Array]], None]
@@ -48,6 +49,11 @@ class OpenTarget:
         self.observer: InferenceObserver | None = None
         self._paints = 0
         self._rows: RowFeed | None = None
+        self._frames: FrameFeed | None = None
+        if self.model.frames is not None:
+            from mlf_sdk.judge.frames import frame_feed  # few models take frames
+
+            self._frames = frame_feed(self.model)
 
     @property
     def build_id(self) -> str:
@@ -77,7 +83,7 @@ class OpenTarget:
         arrays = self._by_name(inputs)
         batch = match_inputs(self.model, arrays, "inputs")
         results = [self.infer_one(batch, index, timeout_s) for index in range(batch.count)]
-        if all(array.shape == self._tensor(key).shape for key, array in arrays.items()):
+        if all(array.shape == self._shape(key) for key, array in arrays.items()):
             return results[0]
         return [np.stack(result) for result in zip(*results, strict=True)]
 
@@ -92,7 +98,7 @@ class OpenTarget:
         self._rows = None
         self.paint_guards(deadline)
         inputs = batch.inputs(index)
-        outputs = self.session.infer(self.info, inputs, deadline)
+        outputs = self._infer([inputs] if self._frames is None else self._frames.inputs(inputs), deadline)
         try:
             self.check_guards(deadline, outputs)
         except GuardError:
@@ -102,6 +108,45 @@ class OpenTarget:
             raise
         if self.observer is not None:
             self.observer(inputs, outputs)
+        return outputs
+
+    def frame(self, array: Array, *, timeout_s: float | None = None) -> list[Array] | None:
+        """Give the next frame of a time series to a model that was compiled with ``--frames``.
+
+        Args:
+            array: of the input's shape; axes of one element may be left out.
+            timeout_s: for the inference with its transfers; None: the session's own.
+
+        Returns:
+            The outputs for the window that the frame ends; None: it is not whole yet.
+
+        Raises:
+            InputError: the model takes no frames, or ``array`` does not fit.
+            GuardError: the model wrote outside of its memory.
+            TargetError: the target did not answer in time, or faulted.
+        """
+        if self._frames is None:
+            hint = "Compile it with --frames; infer() runs it."
+            raise InputError("the model takes a whole input", where=f"model {self.model.name}", hint=hint)
+        frame = self._frames.frame(array)
+        deadline = self._deadline(timeout_s)
+        self.paint_guards(deadline)
+        outputs = self._infer([(frame,)], deadline)
+        self.check_guards(deadline, outputs)
+        return None if self._frames.due else outputs
+
+    def _infer(self, inferences: Sequence[Sequence[Array]], deadline: Deadline | None) -> list[Array]:
+        """Run inferences one after the other, and return the outputs of the last one."""
+        outputs: list[Array] = []
+        for inputs in inferences:
+            try:
+                outputs = self.session.infer(self.info, inputs, deadline)
+            except MlfError:
+                if self._frames is not None:
+                    self._frames.drop()
+                raise
+            if self._frames is not None:
+                self._frames.given(inputs)
         return outputs
 
     def feed(self, rows: Array, *, timeout_s: float | None = None) -> None:
@@ -156,6 +201,10 @@ class OpenTarget:
             self.stats = self.session.stats(self.info, deadline)
             if guards_fault(self.model, self.stats):
                 raise GuardError(self.model, self.stats, outputs)
+
+    def _shape(self, key: str) -> tuple[int, ...]:
+        """Shape of all that an output is made of."""
+        return self.model.frames.window if self.model.frames is not None else self._tensor(key).shape
 
     def _tensor(self, key: str) -> LockTensor:
         named = next((t for t in self.model.inputs if t.name == key), None)

@@ -239,8 +239,12 @@ class Pipeline:
                 raise NotPossibleError("the archive holds assembly for the target: there is no host twin")
             if model.external_headers:
                 raise NotPossibleError(f"its code needs {model.external_headers[0]}: there is no host twin")
-        request = request.replace(board=HOST, board_file=None, platform=None, **NO_PORT)
-        return without_memory_sharing(loading.without_rows(request))
+        result = request.replace(board=HOST, board_file=None, platform=None, **NO_PORT)
+        if request.frames and request.inputs is None:  # windows of a series, which no whole model asks for
+            names = [tensor.name for tensor in self.project(request).model.inputs]
+            windows = dict(zip(names, self.batch(request).arrays, strict=True))
+            result = result.replace(inputs=windows)
+        return without_memory_sharing(loading.without_rows(result))
 
     def _can_have_twin(self, request: Request) -> bool:
         try:

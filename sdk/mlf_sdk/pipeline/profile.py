@@ -12,6 +12,7 @@ from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import NotPossibleError
 from mlf_sdk.judge.counting import build_plugin, missing_plugin_support
 from mlf_sdk.judge.data import Batch
+from mlf_sdk.judge.frames import newest_frame
 from mlf_sdk.judge.profile import (
     Costs,
     Profile,
@@ -123,7 +124,7 @@ class _Profiler:
             target,
             image,
             model,
-            self.batch.inputs(0),
+            newest_frame(model, self.batch.inputs(0)),
             runs=self.own.runs or 1,
             plugin=build_plugin(plugin_folder()),
             timeout_s=self.request.timeout_s,
@@ -152,11 +153,12 @@ class _Profiler:
                 )
             hz = opened.session.info.ticks_hz
             self.pipeline.progress.say(f"measuring on {target.name}")
+            inputs = newest_frame(model, self.batch.inputs(0))
             costs = time_steps(
                 opened.session,
                 opened.info,
                 model,
-                self.batch.inputs(0),
+                inputs,
                 runs=self.own.runs or (1 if target.counts_cycles else _RUNS_BY_CLOCK),
             )
         if len(model.steps) == 1 and len(model.kernel_symbols) > 1:

@@ -9,6 +9,7 @@ from mlf_sdk.compiler.computed import ArgExtreme
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type, loops, operands
 from mlf_sdk.compiler.operators import Move, ReadState, WriteState
+from mlf_sdk.compiler.recurrences import AppendRows
 from mlf_sdk.compiler.regions import Region, simplified
 
 
@@ -112,6 +113,44 @@ def write_state(graph: Graph, operator: WriteState) -> Kernel:
     (x,) = graph.read(operator)
     body = f"    memcpy(s0, x0, {x.size_bytes});\n"
     return Kernel(family="copy", parameters=arguments(graph, operator), body=body)
+
+
+_KEEP_WORDS = """static void keep_newest(int32_t *rows, const int32_t *more, int32_t kept, int32_t added)
+{ /* words */
+    typedef int32_t MLF_MAY_ALIAS word_t;
+    word_t *to = rows;
+    const word_t *from = to + added;
+    for (; kept >= 4; kept -= 4, to += 4, from += 4) {
+        int32_t a = from[0], b = from[1], c = from[2], d = from[3];
+        to[0] = a;
+        to[1] = b;
+        to[2] = c;
+        to[3] = d;
+    }
+    for (; kept > 0; --kept) {
+        *to++ = *from++;
+    }
+    for (from = more; added > 0; --added) {
+        *to++ = *from++;
+    }
+}
+"""
+
+
+def append_rows(graph: Graph, operator: AppendRows) -> Kernel:
+    """Rows of a state move to its front, and new ones go behind them."""
+    (x,), state = graph.read(operator), graph.states[operator.state]
+    added, kept = x.size_bytes, state.initial.nbytes - x.size_bytes
+    helpers = {}
+    body = f"""    uint8_t *rows = (uint8_t *)s0;
+    memmove(rows, rows + {added}, {kept});
+    memcpy(rows + {kept}, x0, {added});
+"""
+    if added % 4 == kept % 4 == 0:
+        helpers["keep_newest"] = _KEEP_WORDS
+        body = f"    keep_newest((int32_t *)s0, (const int32_t *)x0, {kept // 4}, {added // 4});\n"
+    parameters = tuple(p for p in arguments(graph, operator) if p.role is not Role.OUTPUT)
+    return Kernel(family="append_rows", parameters=parameters, body=body, helpers=helpers)
 
 
 def arg_extreme(graph: Graph, operator: ArgExtreme) -> Kernel:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Depthwise convolution with any window, in plain C: padded rows of the input in a ring, no tests inside."""
+"""Depthwise convolution with any window, in plain C without tests inside.
+
+Rows of the input are read where they lie, or, where the window covers padding, from a ring of padded ones.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ def depthwise(layer: Contraction, choose: Chooser = choose_rescale) -> Kernel | 
     """DEPTHWISE_CONV_2D of int8 values; None for a layer that this does not fit."""
     window = layer.window
     (kh, kw), across = window.size, window.stride[1]
-    if not layer.is_int8() or window.dilation != (1, 1):
+    apart = window.dilation[0] != 1 or (window.dilation[1] != 1 and kw != 1)
+    if not layer.is_int8() or (apart and not _is_inside(layer)) or (window.dilation[1] != 1 and kw != 1):
         return None
     rescale = layer.rescale(choose)
     if rescale is None:
@@ -31,7 +35,8 @@ def depthwise(layer: Contraction, choose: Chooser = choose_rescale) -> Kernel | 
         if layer.multiplier > 1
         else ""
     )
-    body, ring_bytes, overlaps = ring_of_rows(
+    rows_of = rows_inside if _is_inside(layer) else ring_of_rows
+    body, ring_bytes, overlaps = rows_of(
         layer,
         f"""        for (int32_t ox = 0; ox < {ow}; ++ox) {{
             const int8_t *w = p0;
@@ -49,6 +54,34 @@ def depthwise(layer: Contraction, choose: Chooser = choose_rescale) -> Kernel | 
     )
     texts = helpers(rescale.form)
     return layer.kernel("depthwise", body, texts, constants, overlaps, workspace_bytes=ring_bytes)
+
+
+def _is_inside(layer: Contraction) -> bool:
+    """True for windows that cover no padding."""
+    window, extents = layer.window, zip(layer.x.shape[1:3], layer.y.shape[1:3], strict=True)
+    ends = [
+        (extent - 1) * step + (size - 1) * apart < given
+        for (given, extent), step, size, apart in zip(
+            extents, window.stride, window.size, window.dilation, strict=True
+        )
+    ]
+    return window.before == (0, 0) and all(ends)
+
+
+def rows_inside(layer: Contraction, compute: str) -> tuple[str, int, Overlaps]:
+    """Body of a kernel whose windows cover no padding, no bytes, and the overlaps; ``compute`` as below."""
+    x, y, window = layer.x, layer.y, layer.window
+    (kh, _), (down, _), apart = window.size, window.stride, window.dilation[0]
+    oh, row = y.shape[1], x.shape[2] * x.shape[3]
+    body = f"""    for (int32_t oy = 0; oy < {oh}; ++oy) {{
+        const int8_t *rows[{kh}];
+        for (int32_t i = 0; i < {kh}; ++i) {{
+            rows[i] = x0 + (oy * {down} + i * {apart}) * {row};
+        }}
+{compute}    }}
+"""
+    rows = np.arange(oh)
+    return body, 0, of_parts(x, y, rows * (down * row), (rows + 1) * (y.shape[2] * y.shape[3]))
 
 
 def ring_of_rows(layer: Contraction, compute: str, copy: str = "memcpy") -> tuple[str, int, Overlaps]:

@@ -44,7 +44,7 @@ _FAMILIES: Final = {
     "movement": ("ArgExtreme", "Move", "Reshape"),
     "quantised": ("AddN", "L2Normalise", "UpdateSlice"),
     "reals": ("Accumulate", "Lookup", "MatMul", "Normalise", "Reduce", "Resample"),
-    "recurrent": ("Lstm", "Recurrent", "Svdf"),
+    "recurrent": ("AppendRows", "Lstm", "Recurrent", "Svdf"),
     "signal": (
         *(
             "SignalAutoScale",

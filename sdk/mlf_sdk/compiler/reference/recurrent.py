@@ -11,10 +11,18 @@ import numpy as np
 from mlf_sdk.compiler.functions import FUNCTIONS
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.recurrences import Cell, Lstm, Recurrent, Svdf
+from mlf_sdk.compiler.recurrences import AppendRows, Cell, Lstm, Recurrent, Svdf
 from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.stored import logistic, tanh
 from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated, wrap32
+
+
+@reference(AppendRows)
+def append_rows(graph: Graph, operator: AppendRows, inputs: list[Array], states: States) -> list[Array]:
+    """The newest rows, which the state keeps."""
+    rows = np.concatenate([states[operator.state], inputs[0]], axis=1)
+    states[operator.state] = rows[:, inputs[0].shape[1] :].copy()
+    return [states[operator.state].copy()]
 
 
 @reference(Svdf)

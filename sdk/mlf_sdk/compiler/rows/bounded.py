@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.rows.choose import row_choices, streamed_choices, with_small_tiles
-from mlf_sdk.compiler.schedule import Choice, candidates
+from mlf_sdk.compiler.schedule import Choice, by_rows, candidates
 
 
 def graphs_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Graph]:
@@ -18,6 +18,9 @@ def graphs_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Gra
     Raises:
         InputError: the input is to be streamed and can't be.
     """
+    if choice.frames:
+        yield by_rows(graph, choice)
+        return
     choices = (streamed_choices if choice.stream else row_choices)(
         graph, lambda part, one: candidates(part, one, choice)
     )

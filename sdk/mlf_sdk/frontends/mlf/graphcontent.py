@@ -15,6 +15,7 @@ from mlf_sdk.compiler.kernels.kernel import Role
 from mlf_sdk.compiler.layer import constant_name, detail_of, macs_of, node_name
 from mlf_sdk.compiler.operators import Array, Custom, Fused, Operator, ReadState
 from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.compiler.recurrences import AppendRows
 from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, NamedTensor
 from mlf_sdk.frontends.mlf.extension import (
     CallFacts,
@@ -27,7 +28,7 @@ from mlf_sdk.frontends.mlf.extension import (
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import OWN_COMPILER, FileDigest
-from mlf_sdk.ir.step import Stream
+from mlf_sdk.ir.step import WINDOW, Stream, window_text
 from mlf_sdk.version import __version__
 
 _SOURCES: Final = "codegen/host/src/"
@@ -84,14 +85,15 @@ class _Builder:
                 arguments.append(name)
             elif parameter.role is Role.STATE:
                 arguments.append(self.states[operator.states[parameter.number]])
-        written = () if isinstance(operator, ReadState) else self.states
+        writes = not isinstance(operator, ReadState)
         facts = CallFacts(
-            writes=tuple(i for i, argument in enumerate(arguments) if argument in written),
+            writes=tuple(i for i, p in enumerate(kernel.parameters) if writes and p.role is Role.STATE),
             workspace_bytes=kernel.workspace_bytes,
             overlaps=tuple(
                 OverlapFact(input=position, output=number, distance_bytes=kernel.overlaps[parameter.number])
                 for position, parameter in enumerate(kernel.parameters)
                 if parameter.role is Role.INPUT and parameter.number in kernel.overlaps
+                if arguments[position] not in self.states
                 for number in range(len(operator.outputs))
             ),
             joins=kernel.joins,
@@ -140,7 +142,10 @@ class _Builder:
     ) -> None:
         outputs = []
         name = self._unique(node_name(operator))
-        for position, number in enumerate(operator.outputs):
+        in_state = isinstance(operator, AppendRows)
+        if isinstance(operator, AppendRows):
+            self.tensors[operator.outputs[0]] = self.states[operator.state]
+        for position, number in enumerate(() if in_state else operator.outputs):
             self.tensors[number] = name if not position else f"{name}:{position}"
             value = self.graph.values[number]
             outputs.append((_dtype(value.dtype), value.shape))
@@ -183,7 +188,7 @@ class _Builder:
             params=tuple(_tensor(name, data) for name, data in self.params.items()),
             states=tuple(_tensor(n, s.initial) for n, s in zip(self.states, graph.states, strict=True)),
             calls=tuple(self.calls),
-            options=options.texts(),
+            options=options.texts() | ({WINDOW: window_text(graph.window)} if graph.window else {}),
         )
 
 
