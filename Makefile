@@ -109,7 +109,7 @@ proof: tools runtime
 	  --board qemu_cortex_m3 --jobs $(JOBS) --markdown docs/proof-zephyr.md --made-by 'make proof ZEPHYR_BASE=PATH')
 
 RUNS ?= 10000000
-FUZZERS ?= graph params rpc package mlperf
+FUZZERS ?= graph params rpc package secure mlperf
 fuzz:
 	FUZZERS="$(FUZZERS)" sh crt/fuzz/build.sh build/fuzz
 	set -e; for target in $(FUZZERS); do mkdir -p build/fuzz/$$target; \

@@ -4,7 +4,8 @@
  *   bit 0: the rest is the content of both slots (bit 1: hashes and signature of each are set right), then a
  * boot; else requests, each a byte that says which, and a byte with a size: 0 begin (a good size or that
  * byte), 1 write what came with the input, 2 write a piece of the next package, 3 commit, 4 the next package
- * is a good one, 5 change one byte of it and sign it again, 6 as 5, unsigned, 7 a request of any opcode. The
+ * is a good one, 5 change one byte of it and sign it again, 6 as 5, unsigned, 7 a request of any opcode; 2 with
+ * bit 3 copies the piece from what is in force, at its place, with bit 4 from where the input says. The
  * model always loads; only what is signed comes into force, and only newer versions.
  */
 #include <stdlib.h>
@@ -123,7 +124,18 @@ static void send_requests(const uint8_t *data, size_t size) {
       count = count < 255u && count < TINY_PACKAGE - at ? count : TINY_PACKAGE - at;
       count = at < MLF_PACKAGE_HEAD_BYTES && count > MLF_PACKAGE_HEAD_BYTES - at ? MLF_PACKAGE_HEAD_BYTES - at
                                                                                  : count;
-      (void)write_piece(&package[at], count);
+      if ((data[-2] & 8u) == 0) {
+        (void)write_piece(&package[at], count);
+      } else {
+        uint32_t copy[3] = {receiver.received, count, at - MLF_PACKAGE_HEAD_BYTES};
+        if ((data[-2] & 16u) != 0 && size >= sizeof copy[2]) {
+          memcpy(&copy[2], data, sizeof copy[2]);
+          data += sizeof copy[2];
+          size -= sizeof copy[2];
+        }
+        memcpy(&body[1], copy, sizeof copy);
+        (void)request(MLF_RPC_PACKAGE_COPY, body, 1u + sizeof copy);
+      }
     } else if (what == 3) {
       const uint32_t before = mlf_package_version(&dynamic, &trust);
       const int32_t status = request(MLF_RPC_PACKAGE_COMMIT, body, 1);

@@ -185,6 +185,30 @@ int32_t mlf_package_write(mlf_package_t *package, uint32_t offset, const uint8_t
   return status == MLF_BLOB_E_FLASH ? give_up(package, status) : status;
 }
 
+int32_t mlf_package_copy(mlf_package_t *package, uint32_t offset, uint32_t size, uint32_t from) {
+  const mlf_dynamic_t *dynamic = package->config->dynamic;
+  uint8_t piece[MLF_STORE_MAX_PROGRAM]; /* not from flash to flash: a driver may not read what it programs */
+  if (package->total == 0 || package->received < MLF_PACKAGE_HEAD_BYTES) {
+    return MLF_BLOB_E_STATE;
+  }
+  const uint8_t *const blob = dynamic->params.data - MLF_PARAMS_HEADER_BYTES;
+  const uint32_t room = dynamic->params.blob_bytes +
+                        (dynamic->store.active != MLF_STORE_NONE ? dynamic->store.seal_bytes : 0u);
+  if (from > room || size > room - from) {
+    return MLF_BLOB_E_RANGE;
+  }
+  for (uint32_t done = 0; done < size;) {
+    const uint32_t count = size - done < sizeof piece ? size - done : (uint32_t)sizeof piece;
+    (void)memcpy(piece, &blob[from + done], count);
+    const int32_t status = mlf_package_write(package, offset + done, piece, count);
+    if (status != MLF_BLOB_OK) {
+      return status;
+    }
+    done += count;
+  }
+  return MLF_BLOB_OK;
+}
+
 /* The model with the new parameters, for its cases; then with the old ones again. */
 static int32_t try_model(mlf_package_t *package, const mlf_params_t *params) {
   const mlf_package_config_t *config = package->config;

@@ -22,9 +22,13 @@ static int32_t do_info(const mlf_package_t *package, mlf_rpc_out_t *out) {
   return MLF_BLOB_OK;
 }
 
-static int32_t do_write(mlf_package_t *package, const uint8_t *request, size_t size, mlf_rpc_out_t *out) {
+static int32_t do_write(mlf_package_t *package, uint8_t opcode, const uint8_t *request, size_t size,
+                        mlf_rpc_out_t *out) {
+  const uint32_t offset = mlf_blob_u32(request);
   const int32_t status =
-      mlf_package_write(package, mlf_blob_u32(request), &request[4], (uint32_t)(size - 4u));
+      opcode == MLF_RPC_PACKAGE_COPY
+          ? mlf_package_copy(package, offset, mlf_blob_u32(&request[4]), mlf_blob_u32(&request[8]))
+          : mlf_package_write(package, offset, &request[4], (uint32_t)(size - 4u));
   if (status == MLF_BLOB_OK || status == MLF_BLOB_E_GAP) {
     mlf_rpc_put_u32(out, package->received);
   }
@@ -45,7 +49,7 @@ static int32_t do_commit(const mlf_package_rpc_t *rpc, mlf_package_t *package, m
 /* `request` is the body behind the model's index. */
 static int32_t carry_out(const mlf_package_rpc_t *rpc, mlf_package_t *package, uint8_t opcode,
                          const uint8_t *request, size_t size, mlf_rpc_out_t *out) {
-  static const uint8_t sizes[] = {0, 4, 4, 0}; /* by opcode; PACKAGE_WRITE may have more */
+  static const uint8_t sizes[] = {0, 4, 4, 0, 12}; /* by opcode; PACKAGE_WRITE may have more */
   const uint8_t least = sizes[opcode - MLF_RPC_PACKAGE_INFO];
   if (size < least || (size > least && opcode != MLF_RPC_PACKAGE_WRITE)) {
     return MLF_RPC_E_LENGTH;
@@ -56,7 +60,8 @@ static int32_t carry_out(const mlf_package_rpc_t *rpc, mlf_package_t *package, u
     case MLF_RPC_PACKAGE_BEGIN:
       return mlf_package_begin(package, mlf_blob_u32(request));
     case MLF_RPC_PACKAGE_WRITE:
-      return do_write(package, request, size, out);
+    case MLF_RPC_PACKAGE_COPY:
+      return do_write(package, opcode, request, size, out);
     default:
       return do_commit(rpc, package, out);
   }
@@ -65,7 +70,7 @@ static int32_t carry_out(const mlf_package_rpc_t *rpc, mlf_package_t *package, u
 int32_t mlf_package_rpc_handle(void *ctx, uint8_t opcode, const uint8_t *body, size_t size,
                                mlf_rpc_out_t *out) {
   const mlf_package_rpc_t *rpc = ctx;
-  if (opcode < MLF_RPC_PACKAGE_INFO || opcode > MLF_RPC_PACKAGE_COMMIT) {
+  if (opcode < MLF_RPC_PACKAGE_INFO || opcode > MLF_RPC_PACKAGE_COPY) {
     return mlf_params_rpc_handle((void *)(uintptr_t)rpc->params, opcode, body, size, out);
   }
   if (size < 1) {

@@ -46,10 +46,24 @@ def verify(request: Request, own: VerifyOptions, progress: Progress) -> Outcome:
     return Outcome(parts=verified_parts(result), values=verified_values(result))
 
 
-def push(request: Request, own: ParamsOptions, progress: Progress) -> Outcome:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushOptions(ParamsOptions):
+    """Options of ``package push``."""
+
+    base: tuple[str, ...] = option(
+        (),
+        "Package that the device may have: what is the same in it is not sent. Those beside the new one, and "
+        "the parameters of the project's image, are looked at anyway; may repeat.",
+        metavar="FILE",
+        exists=True,
+    )
+
+
+def push(request: Request, own: PushOptions, progress: Progress) -> Outcome:
     """Send a package: the device verifies it, runs its self-test cases, and only then changes over.
 
-    A transfer that was cut goes on where it ended, unless the device was reset.
+    A transfer that was cut goes on where it ended, unless the device was reset. Only what the device does not
+    have is sent, as far as its version is known here.
 
     Example: mlf-sdk package push retrained.mlfp --port /dev/ttyACM0
 
@@ -59,7 +73,7 @@ def push(request: Request, own: ParamsOptions, progress: Progress) -> Outcome:
     from mlf_sdk.reporting.package import pushed_parts, pushed_values
 
     target = request.replace(source=(own.project,) if own.project else ())
-    pushed = push_package(request.source[0], target, progress)
+    pushed = push_package(request.source[0], target, own.base, progress)
     return Outcome(parts=pushed_parts(pushed), values=pushed_values(pushed))
 
 
@@ -99,8 +113,8 @@ _PUSH = ("module", "board", "port", "image", "key", "baud", "max_baud", "timeout
 COMMANDS = {
     "package make": Command(
         call=make,
-        source="PARAMS|ARCHIVE",
-        source_help="A .params file, or an archive with the same code.",
+        source="PARAMS|MODEL|ARCHIVE",
+        source_help="A .params file, or a retrained model or archive with the same kernels.",
         takes=("module", "cmsis_nn", "rtol", "atol", "build_timeout_s", "timeout_s"),
         own=PackageOptions,
     ),
@@ -112,7 +126,7 @@ COMMANDS = {
         source="PACKAGE",
         source_help="Signed package.",
         takes=_PUSH,
-        own=ParamsOptions,
+        own=PushOptions,
         defaults={"timeout_s": 60.0},
     ),
     "package keys": Command(

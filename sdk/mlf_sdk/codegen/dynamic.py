@@ -4,22 +4,26 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from itertools import accumulate
 
 import msgspec
 
+from mlf_sdk.codegen.graphblob import ALIGNMENT as BLOB_ALIGNMENT
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
-from mlf_sdk.codegen.link import Linkage
+from mlf_sdk.codegen.link import Linkage, unit_paths
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.packagefile import ALIGNMENT, HEAD_BYTES
 from mlf_sdk.codegen.paramsblob import ParamsBlob
+from mlf_sdk.codegen.plaincalls import PlainCall, is_plain, plain_call
 from mlf_sdk.errors import NotPossibleError
 from mlf_sdk.ir.model import Model, Step, TensorKind
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.tools.ctext import Values
 
 _CASES = 4
+_COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)  # our kernels have no others, and no strings with one
 _PARAMS_SOURCES = tuple(f"crt/params/mlf_{name}.c" for name in ("params", "store", "dynamic", "store_ram"))
 
 
@@ -31,11 +35,13 @@ class Kernel:
         symbol: in the archive.
         num_inputs: arguments that are only read.
         arg_bytes: the size of each argument.
+        plain: the call of a plain C function; None: the runtime calls it as it is.
     """
 
     symbol: str
     num_inputs: int
     arg_bytes: tuple[int, ...]
+    plain: PlainCall | None = None
 
 
 class DynamicModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,22 +95,32 @@ def check_dynamic(model: Model) -> None:
     """Refuse models that the dynamic executor can't run.
 
     Raises:
-        NotPossibleError: the model is not one of the graph executor.
+        NotPossibleError: the model is not one of the graph executor, keeps a state, or takes its input row by
+            row.
     """
-    if model.executor != "graph" or model.states or not all(s.is_direct for s in model.steps):
+    where = f"model {model.name} ({model.executor})"
+    hint = "Generate without --executor."
+    if model.states or model.stream is not None:
+        what = "keep a state from run to run" if model.states else "take their input row by row"
+        raise NotPossibleError(f"the dynamic executor runs no models that {what}", where=where, hint=hint)
+    if model.executor != "graph" or not all(s.is_direct or is_plain(s) for s in model.steps):
         raise NotPossibleError(
-            "the dynamic executor runs archives of the graph executor only",
-            where=f"model {model.name} ({model.executor})",
-            hint="Export it with Executor('graph'), or generate without --executor.",
+            "the dynamic executor runs models that are compiled here and archives of the graph executor only",
+            where=where,
+            hint=f"Export it with Executor('graph'). {hint}",
         )
 
 
 def code_id(model: Model) -> bytes:
-    """Identity of a model's kernels: SHA-256 of the linked code, independent of file names."""
+    """Identity of a model's kernels: SHA-256 of the linked code, independent of file names.
+
+    Comments of the compiler's own kernels do not count: they have the names of layers.
+    """
     digest = hashlib.sha256()
     for unit in sorted((u for u in model.units if u.linked), key=lambda u: (u.symbols, u.member)):
-        digest.update(f"{unit.kind.value} {len(unit.data)}\n".encode())
-        digest.update(unit.data)
+        data = _COMMENT.sub(b"", unit.data) if unit.clean else unit.data
+        digest.update(f"{unit.kind.value} {len(data)}\n".encode())
+        digest.update(data)
     return digest.digest()
 
 
@@ -112,15 +128,18 @@ def dynamic_values(layout: ModelLayout, linkage: Linkage, values: Values) -> tup
     """Blobs of a model, and its values for ``dynamic_model.c.j2`` and ``dynamic_blobs.S.j2``."""
     dynamic = dynamic_model(layout)
     graph = dynamic.graph
+    paths = unit_paths(layout.model)
     ends = accumulate((len(kernel.arg_bytes) for kernel in dynamic.kernels), initial=0)
     kernels = [
         {
             "symbol": linkage.symbol(kernel.symbol),
+            "plain": kernel.plain,
+            "adapter": f"{layout.model.c_name}_call_{index}",
             "arg_bytes": kernel.arg_bytes,
             "first": first,
             "num_inputs": kernel.num_inputs,
         }
-        for first, kernel in zip(ends, dynamic.kernels, strict=False)
+        for index, (first, kernel) in enumerate(zip(ends, dynamic.kernels, strict=False))
     ]
     counts = (
         len(graph.tensors),
@@ -133,6 +152,7 @@ def dynamic_values(layout: ModelLayout, linkage: Linkage, values: Values) -> tup
         **values,
         "table": kernels,
         "table_counts": [f"{max(count, index == 0)}u" for index, count in enumerate(counts)],
+        "headers": sorted({paths[k.plain.header] for k in dynamic.kernels if k.plain and k.plain.header}),
         "most_args": max([len(step.args) for step in graph.steps] + [1]),
         "graph_bytes": len(graph.pack()),
     }
@@ -173,9 +193,15 @@ def _used_tensors(layout: ModelLayout) -> list[int]:
 def _tensor(layout: ModelLayout, tensor: int) -> BlobTensor:
     result = layout.model.tensors[tensor]
     in_params = layout.model.root(tensor).kind is TensorKind.CONSTANT
-    return BlobTensor(
-        dtype=result.dtype, shape=result.shape, offset=layout.offset(tensor), in_params=in_params
-    )
+    offset = layout.offset(tensor)
+    if offset % BLOB_ALIGNMENT:
+        raise NotPossibleError(
+            f"the dynamic executor needs tensors at multiples of {BLOB_ALIGNMENT} bytes; {result.name} is a "
+            f"part of another one, at {offset}",
+            where=f"model {layout.model.name}",
+            hint="Generate without --executor.",
+        )
+    return BlobTensor(dtype=result.dtype, shape=result.shape, offset=offset, in_params=in_params)
 
 
 def _kernel(model: Model, step: Step) -> Kernel:
@@ -183,6 +209,7 @@ def _kernel(model: Model, step: Step) -> Kernel:
         symbol=step.symbol,
         num_inputs=len(step.inputs),
         arg_bytes=tuple(model.tensors[i].size_bytes for i in step.arguments),
+        plain=None if step.is_direct else plain_call(step),
     )
 
 

@@ -111,24 +111,27 @@ def unit_paths(model: Model) -> dict[str, str]:
     return {m: f"{_KERNELS}/{name}" if count[name] == 1 else m for m, name in names.items()}
 
 
-def entry_files(layout: ModelLayout) -> dict[str, list[Step]]:
-    """Files of adapters, and the steps of each: those of one unit, else of one header, are together."""
+def entry_files(layout: ModelLayout, executor: str = "static") -> dict[str, list[Step]]:
+    """Files of adapters, and the steps of each: those of one unit, else of one header, are together.
+
+    The dynamic executor has none: its adapters are in the model's own file.
+    """
     groups: dict[tuple[str, str], list[Step]] = {}
     for step in layout.model.steps:
-        if not step.is_direct:
+        if not step.is_direct and executor == "static":
             groups.setdefault((step.abi.unit, "" if step.abi.unit else step.abi.header), []).append(step)
     stem = f"model/{layout.model.c_name}/{layout.model.c_name}_entry"
     return {f"{stem}_{steps[0].index}.c": steps for steps in groups.values()}
 
 
-def build_values(layout: ModelLayout, linkage: Linkage) -> Values:
+def build_values(layout: ModelLayout, linkage: Linkage, executor: str = "static") -> Values:
     """Values of a model for the CMake templates."""
     model = layout.model
     folder = f"model/{model.c_name}"
     paths = unit_paths(model)
     linked = [unit for unit in model.units if unit.linked]
     included = {s.abi.unit for s in layout.steps if s.abi.unit}
-    entries = entry_files(layout)
+    entries = entry_files(layout, executor)
     clean = {u.member for u in model.units if u.clean}
     good = [path for path, steps in entries.items() if _is_clean(steps[0], clean)]
     units = [u for u in linked if u.kind in _COMPILED and u.member not in included]

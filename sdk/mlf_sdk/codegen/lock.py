@@ -16,12 +16,17 @@ SCHEMA = 1
 
 
 class LockTensor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An input or output: real name, element type, shape, bytes."""
+    """An input or output: real name, element type, shape, bytes.
+
+    ``scale`` and ``zero_point`` are the literals of the model's header; empty where it has none.
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     size_bytes: int
+    scale: str = ""
+    zero_point: str = ""
 
 
 class LockNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -23,6 +23,7 @@ from mlf_sdk.codegen.lock import (
 )
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.regions import regions_of
+from mlf_sdk.codegen.tensortext import quantisation_text
 from mlf_sdk.ir.model import Model, Tensor
 from mlf_sdk.ir.step import Layer
 from mlf_sdk.planner.layout import ModelLayout
@@ -130,7 +131,13 @@ def _lock_model(layout: ModelLayout, linkage: Linkage, params: str) -> LockModel
 
 def _lock_tensor(model: Model, index: int, name: str) -> LockTensor:
     tensor = model.tensors[index]
-    return LockTensor(name=name, dtype=tensor.dtype.name, shape=tensor.shape, size_bytes=tensor.size_bytes)
+    return LockTensor(
+        name=name,
+        dtype=tensor.dtype.name,
+        shape=tensor.shape,
+        size_bytes=tensor.size_bytes,
+        **quantisation_text(tensor),
+    )
 
 
 def _lock_node(model: Model, tensor: Tensor) -> LockNode:

@@ -139,7 +139,7 @@ class _Renderer:
                 sample = {"s": sample_values(layout, outputs), "m": values}
                 path = f"model/{layout.model.c_name}/{layout.model.c_name}_sample.h"
                 files[path] = template_text("common/sample.h.j2", sample)
-            models.append({**values, **build_values(layout, linkage)})
+            models.append({**values, **build_values(layout, linkage, self.options.executor)})
         crt = _crt_files(self.platform.crt_folders, self.platform.crt_without)
         files.update(crt)
         top = self._top_values(models, crt)
@@ -194,7 +194,9 @@ class _Renderer:
             "has_cxx": any(s.endswith(".cc") for m in models for s in m["sources"]),
             "uses_tables": not all(m["sequence"] for m in models),
             "uses_sequences": any(m["sequence"] for m in models),
-            "uses_slots": any(s.allocated for s in steps),
+            "uses_slots": any(
+                s.workspaces if self.options.executor == "graph" else s.allocated for s in steps
+            ),
             "uses_stack": any(s.workspace_stack_bytes for s in steps),
             "uses_streams": any(step.stream is not None for step in steps),
             "definitions": self.platform.definitions,
@@ -261,7 +263,7 @@ class _Renderer:
         paths = unit_paths(model)
         files = {f"{folder}/{paths[unit.member]}": unit.data for unit in model.units}
         files.update(self._tables(layout, linkage, values))
-        for path, steps in entry_files(layout).items():
+        for path, steps in entry_files(layout, self.options.executor).items():
             unit = paths.get(steps[0].abi.unit, "")
             entries = {"g": entry_values(layout, linkage, steps, unit), **view}
             files[path] = template_text("common/entry.c.j2", entries)

@@ -122,15 +122,15 @@ class CompilingFrontend(StatedFrontend):
             digest.update(file.read_bytes())
         return digest.hexdigest()
 
-    def model(self, path: Path, options: CompileOptions) -> Model:
-        """Compile the model; errors as in `graph`.
+    def model(self, path: Path, options: CompileOptions, name: str = "") -> Model:
+        """Compile the model; arguments and errors as in `graph`.
 
         Raises:
             InputError: its arena takes more than the options allow.
         """
         from mlf_sdk.frontends.direct import model_of
 
-        compiled = self._compiled(path, options)
+        compiled = self._compiled(path, options, name)
         return model_of(compiled, options, self.digest(path), self.short)
 
     def _compiled(

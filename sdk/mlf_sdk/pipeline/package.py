@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mlf_sdk.codegen.graphblob import GraphBlob, read_graph_blob
-from mlf_sdk.codegen.lock import LockModel, choose_model, read_lock
+from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.codegen.packagefile import (
+    HEAD_BYTES,
     Manifest,
     Package,
     SelfTest,
@@ -20,6 +21,7 @@ from mlf_sdk.codegen.packagefile import (
     read_manifest,
     read_package,
 )
+from mlf_sdk.codegen.paramsblob import read_params_header
 from mlf_sdk.errors import CheckError, InputError
 from mlf_sdk.judge.data import Batch, match_inputs, match_reference, pattern_batch
 from mlf_sdk.pipeline.execution import arrays_of, tolerance_of
@@ -27,8 +29,10 @@ from mlf_sdk.pipeline.packageoptions import PackageOptions
 from mlf_sdk.pipeline.params import lay_out_params, open_device, read_source
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.retrained import firmware_of
 from mlf_sdk.tools.files import read_bounded, write_whole
 from mlf_sdk.tools.signing import Signer, make_key, read_public_keys, signed_by
+from mlf_sdk.wire.difference import Base
 from mlf_sdk.wire.package import DevicePackages, PackageInfo
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from mlf_sdk.tools.arrays import Array
 
 _MOST_BYTES = 1 << 30
+_MOST_BESIDE = 64
 _EVIDENCE_GIVEN = "the expected outputs that were given"
 
 
@@ -62,12 +67,18 @@ class VerifiedPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushedPackage:
-    """A package that a device has put in force."""
+    """A package that a device has put in force.
+
+    Attributes:
+        before: version that was in force.
+        sent_bytes: bodies of the requests that it took.
+    """
 
     model: str
     package: Package
     before: int
     info: PackageInfo
+    sent_bytes: int
 
 
 def make_package(request: Request, own: PackageOptions, progress: Progress = SILENT) -> MadePackage:
@@ -80,19 +91,12 @@ def make_package(request: Request, own: PackageOptions, progress: Progress = SIL
         InputError: the parameters do not fit the project, a file can't be read, or outputs are not known.
         ToolError: ``cryptography`` or a compiler is missing.
     """
-    folder, source = Path(own.project), Path(request.source[0])
-    lock = read_lock(folder)
-    if lock.options.executor != "graph":
-        raise InputError(
-            "the parameters of this project can't be replaced",
-            where=own.project,
-            hint="Generate it again with --executor graph --trust KEYS.",
-        )
-    model = choose_model(lock, request.module, folder)
-    graph = _graph(folder, model)
+    source = Path(request.source[0])
+    firmware = firmware_of(Path(own.project), request.module)
+    model, graph = firmware.model, firmware.graph
     signer = Signer(Path(own.key))
     progress.say(f"reading {source.name}")
-    blob = lay_out_params(read_source(source), graph)
+    blob = lay_out_params(read_source(source, firmware), graph)
     cases, evidence = _cases(request, own, model, progress)
     data = build_package(
         params=blob.pack(),
@@ -107,11 +111,6 @@ def make_package(request: Request, own: PackageOptions, progress: Progress = SIL
     )
     write_whole(own.output, data)
     return MadePackage(output=Path(own.output), manifest=read_manifest(data), evidence=evidence)
-
-
-def _graph(folder: Path, model: LockModel) -> GraphBlob:
-    path = folder / "model" / model.c_name / f"{model.c_name}_graph.bin"
-    return read_graph_blob(read_bounded(path, _MOST_BYTES), str(path))
 
 
 def _cases(
@@ -187,22 +186,66 @@ def verify_package(path: str | Path, trust: str | Path) -> VerifiedPackage:
     return VerifiedPackage(package=package, key_id=manifest.key_id)
 
 
-def push_package(path: str | Path, request: Request, progress: Progress = SILENT) -> PushedPackage:
+def push_package(
+    path: str | Path, request: Request, bases: Sequence[str] = (), progress: Progress = SILENT
+) -> PushedPackage:
     """Send a package to a device, going on where a transfer was cut; return what is in force then.
+
+    What the device has already is copied by it, not sent: of the parameters in the image of a project, of the
+    packages in ``bases``, and of those beside the package.
 
     Args:
         request: project or port, as for `mlf_sdk.pipeline.params.push_params`.
+        bases: packages that the device may have.
 
     Raises:
-        InputError: the package can't be read, or the firmware takes none.
+        InputError: a package can't be read, or the firmware takes none.
         TargetError: the device refused it, did not answer, or has other things in force than it was sent.
     """
     package = _read(path)
+    known = [_base(_read(base)) for base in bases] + _beside(Path(path))
+    if request.source:
+        known += _image_base(Path(request.source[0]), request.module)
     with open_device(request, progress, DevicePackages) as device:
         before = device.package_info()
         progress.say("sending the package")
-        after = device.push_package(package, progress.count)
-        return PushedPackage(model=device.model_name, package=package, before=before.version, info=after)
+        after = device.push_package(package, progress.count, known)
+        return PushedPackage(
+            model=device.model_name,
+            package=package,
+            before=before.version,
+            info=after,
+            sent_bytes=device.sent_bytes,
+        )
+
+
+def _base(package: Package) -> Base:
+    return Base(
+        version=package.manifest.version,
+        header_crc=package.header.header_crc,
+        content=package.data[HEAD_BYTES:],
+        params_bytes=package.manifest.params_bytes,
+    )
+
+
+def _beside(path: Path) -> list[Base]:
+    """The other packages in a package's folder, the newest first."""
+    result = []
+    for other in path.resolve().parent.glob(f"*{path.suffix}"):
+        with suppress(InputError):  # files of others
+            result.append(_base(_read(other)))
+    return sorted(result, key=lambda base: -(base.version or 0))[:_MOST_BESIDE]
+
+
+def _image_base(folder: Path, module: str | None) -> list[Base]:
+    """The parameters in the image of a project."""
+    name = firmware_of(folder, module).model.c_name
+    path = folder / "model" / name / f"{name}_params.bin"
+    if not path.is_file():
+        return []
+    content = read_bounded(path, _MOST_BYTES)
+    header = read_params_header(content, str(path))
+    return [Base(version=None, header_crc=header.header_crc, content=content, params_bytes=header.blob_bytes)]
 
 
 def make_keys(name: str, trust: str | None, drop: Sequence[str]) -> tuple[Path, Path, int]:

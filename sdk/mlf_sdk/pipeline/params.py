@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mlf_sdk.codegen.dynamic import check_dynamic, code_id
 from mlf_sdk.codegen.graphblob import BlobTensor, GraphBlob
@@ -16,7 +16,7 @@ from mlf_sdk.codegen.paramsblob import ParamsBlob, ParamsHeader
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.mlf.content import NamedTensor
 from mlf_sdk.frontends.mlf.params import LIST_MAGIC, parse_params
-from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.pipeline.execution import check_holds_image, check_keeps_parameters, connect
 from mlf_sdk.pipeline.pipeline import Pipeline
@@ -25,6 +25,9 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.wire.params import DeviceParams, ParamsInfo
 from mlf_sdk.wire.session import Session
+
+if TYPE_CHECKING:
+    from mlf_sdk.pipeline.retrained import Firmware
 
 _MAX_BYTES = 1 << 30
 
@@ -60,11 +63,15 @@ class ParamsReport:
     header: ParamsHeader | None
 
 
-def read_source(path: Source) -> ParamsSource:
-    """The parameters of an archive, or of a ``.params`` file.
+def read_source(path: Source, firmware: Firmware | None = None) -> ParamsSource:
+    """The parameters of an archive, of a ``.params`` file, or of a model that is compiled here.
+
+    Args:
+        firmware: that they are for: a model is compiled as its was.
 
     Raises:
-        InputError: it can't be read, is damaged, or is an archive without parameters.
+        InputError: it can't be read, is damaged, is an archive without parameters, or a model that differs in
+            more than the values of its parameters.
     """
     file = Path(path)
     try:
@@ -72,7 +79,7 @@ def read_source(path: Source) -> ParamsSource:
     except OSError as error:
         raise InputError(f"can't read the parameters: {error.strerror}", where=str(file)) from error
     if data is None:
-        return _source_of_archive(file)
+        return _source_of_archive(file, firmware)
     faults = FaultCollector(str(file))
     tensors = parse_params(data, file.name, faults)
     faults.raise_if_any()
@@ -92,8 +99,13 @@ def _params_file(path: Path) -> bytes | None:
         return head + file.read(_MAX_BYTES)
 
 
-def _source_of_archive(file: Path) -> ParamsSource:
-    model = Pipeline().models(Request(source=(str(file),)))[0]
+def _source_of_archive(file: Path, firmware: Firmware | None) -> ParamsSource:
+    if firmware is not None and loading.compiled_sources(Request(source=(str(file),))):
+        from mlf_sdk.pipeline.retrained import compile_for
+
+        model = compile_for(file, firmware)
+    else:
+        model = Pipeline().models(Request(source=(str(file),)))[0]
     check_dynamic(model)
     tensors = tuple(
         NamedTensor(name=t.name, dtype=t.dtype, shape=t.shape, data=t.data or b"") for t in model.constants
@@ -164,7 +176,12 @@ def push_params(params: Source, request: Request, progress: Progress = SILENT) -
         TargetError: the target did not answer, or did not take them.
     """
     progress.say(f"reading {Path(params).name}")
-    parameters = read_source(params)
+    firmware = None
+    if request.source:
+        from mlf_sdk.pipeline.retrained import firmware_of  # the compiler takes time to load
+
+        firmware = firmware_of(Path(request.source[0]), request.module)
+    parameters = read_source(params, firmware)
     with _session(request, progress) as session:
         device = _device(session, request)
         graph = device.graph(device.info())

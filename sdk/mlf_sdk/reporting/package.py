@@ -36,6 +36,7 @@ def pushed_parts(pushed: PushedPackage) -> Parts:
     return [
         line("model", pushed.model),
         line("version", f"{pushed.before} before, {pushed.info.version} in force"),
+        line("sent", f"{pushed.sent_bytes:,} B for a package of {size(pushed.package.manifest.total_bytes)}"),
         line("self-test", f"{_cases(pushed.package.manifest)} passed on the device"),
         line("verdict", verdict(True)),
     ]
@@ -50,6 +51,8 @@ def pushed_values(pushed: PushedPackage) -> dict[str, Any]:
         "version": pushed.info.version,
         "image_version": pushed.info.image_version,
         "cases": pushed.package.manifest.num_cases,
+        "total_bytes": pushed.package.manifest.total_bytes,
+        "sent_bytes": pushed.sent_bytes,
     }
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
@@ -13,6 +13,7 @@ from mlf_sdk.codegen.packagefile import HEAD_BYTES, Package
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.tools.signing import KEY_ID_BYTES
 from mlf_sdk.wire.codes import DeviceError, Status
+from mlf_sdk.wire.difference import Base, pieces
 from mlf_sdk.wire.params import DeviceParams
 from mlf_sdk.wire.protocol import MessageError
 from mlf_sdk.wire.transport import Deadline
@@ -28,6 +29,7 @@ class PackageOpcode(IntEnum):
     PACKAGE_BEGIN = 0x47
     PACKAGE_WRITE = 0x48
     PACKAGE_COMMIT = 0x49
+    PACKAGE_COPY = 0x4A
 
 
 class PackageStatus(IntEnum):
@@ -121,7 +123,12 @@ class DevicePackages(DeviceParams):
     """Packages for one model of a device, over a session after its ``hello``.
 
     Every method may raise what a session's methods raise, PackageError, and ParamsError.
+
+    Attributes:
+        sent_bytes: bodies of all requests so far, without frames.
     """
+
+    sent_bytes = 0
 
     REQUESTS: ClassVar[tuple[IntEnum, IntEnum, IntEnum]] = (
         PackageOpcode.PACKAGE_BEGIN,
@@ -147,12 +154,16 @@ class DevicePackages(DeviceParams):
             ) from error
 
     def push_package(
-        self, package: Package, progress: Callable[[int, int], None] | None = None
+        self,
+        package: Package,
+        progress: Callable[[int, int], None] | None = None,
+        bases: Sequence[Base] = (),
     ) -> PackageInfo:
         """Send a package, from where an earlier transfer of it was cut; the device verifies and tries it.
 
         Args:
             progress: called with the bytes that are written, and all of them.
+            bases: versions that the device may have: what is the same there is copied by it.
 
         Raises:
             InputError: the firmware takes no packages.
@@ -160,10 +171,19 @@ class DevicePackages(DeviceParams):
             TargetError: the old model is in force, unless the error says that the new one may be.
         """
         info = self.package_info()
+        known = self._known(bases, info)
         goes_on = info.total == len(package.data) and info.signature == package.signature[:KEY_ID_BYTES]
         start = info.received if goes_on and info.received >= HEAD_BYTES else 0
-        self._write(package.data, info.program_bytes, progress, start=start, stop=HEAD_BYTES)
-        after = PackageInfo.unpack(self._commit(), self.where)
+        if known:
+            self._write_difference(package.data, known, info.program_bytes, progress, start)
+        else:
+            self._write(package.data, info.program_bytes, progress, start=start, stop=HEAD_BYTES)
+        try:
+            after = PackageInfo.unpack(self._commit(), self.where)
+        except PackageError as error:
+            if error.status is not PackageStatus.HASH or not (known or start):
+                raise
+            return self.push_package(package, progress)  # it has something else than was thought: all of it
         if after.version != package.manifest.version:
             raise TargetError(
                 f"the device says version {after.version} after an update to {package.manifest.version}",
@@ -171,7 +191,40 @@ class DevicePackages(DeviceParams):
             )
         return after
 
+    def _known(self, bases: Sequence[Base], info: PackageInfo) -> bytes:
+        """Bytes that the device has of the first base that it has at all."""
+        crc = self.info().header_crc if bases else 0
+        return next(filter(None, (b.known_to(header_crc=crc, version=info.version) for b in bases)), b"")
+
+    def _write_difference(
+        self,
+        data: bytes,
+        known: bytes,
+        unit: int,
+        progress: Callable[[int, int], None] | None,
+        start: int,
+    ) -> None:
+        """Send the head and what ``known`` does not have; the device copies the rest."""
+        if not start:
+            self._call(PackageOpcode.PACKAGE_BEGIN, struct.pack("<I", len(data)))
+            self._write(data[:HEAD_BYTES], unit, None, start=0, stop=HEAD_BYTES, begins=False)
+        for at, size, is_copied in pieces(data[HEAD_BYTES:], known, unit):
+            offset, end = HEAD_BYTES + at, HEAD_BYTES + at + size
+            if end <= start:
+                continue
+            first = max(offset, start)
+            if is_copied:
+                self._call(
+                    PackageOpcode.PACKAGE_COPY,
+                    struct.pack("<III", first, end - first, first - HEAD_BYTES),
+                )
+            else:
+                self._write(data[:end], unit, None, start=first, begins=False)
+            if progress is not None:
+                progress(end, len(data))
+
     def _call(self, opcode: IntEnum, body: bytes = b"", deadline: Deadline | None = None) -> bytes:
+        self.sent_bytes += len(self._index) + len(body)
         try:
             return super()._call(opcode, body, deadline)
         except DeviceError as error:

@@ -226,11 +226,12 @@ class DeviceParams:
         *,
         start: int = 0,
         stop: int = 0,
+        begins: bool = True,
     ) -> None:
         """Send ``data`` in pieces, none across ``stop``; above 0, ``start`` goes on with a transfer."""
         seconds = max(_LEAST_WRITE_S, self._session.timeouts.transfer_s)
         until = Deadline.after(seconds, self._session.timeouts.clock)
-        if not start:
+        if begins and not start:
             self._call(self.REQUESTS[0], struct.pack("<I", len(data)), until)
         room = self._most - len(self._index) - 4
         offset = start
