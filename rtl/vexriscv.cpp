@@ -38,16 +38,15 @@ class Core {
     if (is_accessed && !top_.reset) {
       if (top_.dBusWishbone_WE) {
         is_known = soc.write(accessed, top_.dBusWishbone_DAT_MOSI, top_.dBusWishbone_SEL);
-        if (!is_known) { /* nor does it take one of a store */
-          soc.lose("a store to", accessed);
-        }
       } else {
         is_known = soc.read(accessed, &word);
         top_.dBusWishbone_DAT_MISO = word;
       }
     }
+    if (!is_known) { /* the core's data bus has no input for it that counts */
+      soc.lose(top_.dBusWishbone_WE ? "a store to" : "a load from", accessed);
+    }
     top_.dBusWishbone_ACK = is_accessed;
-    top_.dBusWishbone_ERR = is_accessed && !is_known;
     top_.eval();
     is_retired_ = top_.VexRiscv->lastStageIsFiring;
     pc_ = top_.VexRiscv->lastStagePc;

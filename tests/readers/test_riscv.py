@@ -261,6 +261,45 @@ class TestCode:
         assert code.frame(0x10) is None
 
 
+START = """
+.text
+.global _start
+.type _start, @function
+_start:
+  lui sp, %hi({value})
+  addi sp, {base}, %lo({value})
+1: j 1b
+.size _start, . - _start
+.section .stack, "aw", @nobits
+  .space {below}
+.global __mlf_stack_top
+__mlf_stack_top:
+  .space 16
+"""
+
+
+class TestStartUp:
+    pytestmark = needs_gcc
+
+    @pytest.mark.parametrize("below", [0x800, 0x1000])
+    @pytest.mark.parametrize(
+        ("value", "base", "known"),
+        [
+            ("__mlf_stack_top", "sp", True),
+            ("__mlf_stack_top - 8", "sp", False),
+            ("__mlf_stack_top", "t0", False),
+        ],
+    )
+    def test_the_stack_pointer_of_start_up_in_two_parts(self, below, value, base, known, tmp_path):
+        (tmp_path / "a.S").write_text(START.format(value=value, base=base, below=below))
+        argv = [GCC, "-march=rv32imac", "-mabi=ilp32", "-nostdlib", "-Wl,--section-start=.stack=0x80010000"]
+        run_process([*argv, "-Wl,-Ttext=0x80000100", "a.S", "-o", "a.elf"], cwd=tmp_path, timeout_s=60)
+        code = machine_code(read_image(tmp_path / "a.elf"))
+        assert isinstance(code, RiscvCode)
+        frame = code.frame(code.image.address_of("_start"))
+        assert frame is not None and (frame.unknown == ()) == known
+
+
 def test_code_of_64_bits_is_not_read(tmp_path):
     """Its instructions are others, under the same number of a machine."""
     if shutil.which(GCC) is None:

@@ -61,8 +61,8 @@ static inline void mlf_cpu_silence(void) {}
 /* Let an interrupt of the device come. */
 static inline void mlf_cpu_enable_irq(uint32_t irq) {
   PLIC_THRESHOLD = 0;
-  PLIC_PRIORITY(irq) = 1;
   PLIC_ENABLE(irq / 32u) |= 1u << (irq % 32u);
+  PLIC_PRIORITY(irq) = 1; /* last: QEMU 7.2 looks for what is pending with this write, and not with the one above */
   __asm volatile(MLF_CPU_CSR("csrs mie, %0") : : "r"(MLF_MIE_MEIE) : "memory");
 }
 #endif

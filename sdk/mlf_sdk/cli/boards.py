@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.progress import Progress
 
 _new_option = partial(option, group="Target")
-_DRIVERS = ("16550", "cmsdk", "nrf51", "pl011", "stm32", "own")
+_DRIVERS = ("16550", "cmsdk", "nrf51", "pl011", "sifive", "stm32", "own")
 
 
 def _number(value: str | None, flag: str) -> None:

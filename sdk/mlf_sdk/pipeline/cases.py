@@ -157,7 +157,7 @@ def test_request(request: Request, own: CasesOptions, pipeline: Pipeline) -> Cas
     runner = _Cases(project, batch, reference, execution.tolerance_of(request), own.min_accuracy, witnesses)
     start = time.monotonic()
     with pipeline.open(request) as target:
-        runner.run(target, request.timeout_s, pipeline.progress.count)
+        runner.run(target, project.target.limit_s(request.timeout_s), pipeline.progress.count)
     port = project.target.name if project.target.attached else None
     return runner.report(port, _check(request, project), time.monotonic() - start)
 

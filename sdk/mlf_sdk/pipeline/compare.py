@@ -195,7 +195,8 @@ class _Comparer:
             self.pipeline.open(self.places[0].request) as ours,
             self.pipeline.open(place.request) as theirs,
         ):
-            deadline = Deadline.after(place.request.timeout_s)
+            slowest = max(one.project.target.limit_s(place.request.timeout_s) for one in (ours, theirs))
+            deadline = Deadline.after(slowest)
             try:
                 reference = Observer(ours.session, ours.info, self.model, inputs, deadline)
                 other = Observer(theirs.session, theirs.info, self.model, inputs, deadline)
@@ -249,7 +250,7 @@ class _Comparer:
         """All outputs by name, each (inferences, *shape)."""
         model = self.pipeline.project(place.request).model
         with self.pipeline.open(place.request) as target:
-            timeout_s = place.request.timeout_s
+            timeout_s = target.project.target.limit_s(place.request.timeout_s)
             rows = [target.infer_one(batch, index, timeout_s) for index in range(batch.count)]
         return {
             t.name: np.stack(result) for t, result in zip(model.outputs, zip(*rows, strict=True), strict=True)

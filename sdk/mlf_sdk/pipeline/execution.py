@@ -204,7 +204,8 @@ def execute(
     Raises:
         TargetError: it did not answer in time, or faulted; the step to blame is named.
     """
-    return execute_batch(target.session, target.model, batch, timeout_s=request.timeout_s, progress=count)
+    limit_s = target.project.target.limit_s(request.timeout_s)
+    return execute_batch(target.session, target.model, batch, timeout_s=limit_s, progress=count)
 
 
 def tolerance_of(request: Request) -> Tolerance:

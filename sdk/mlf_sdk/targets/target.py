@@ -90,6 +90,10 @@ class Target(ABC):
         """Return True when the board's core is simulated cycle by cycle."""
         return False
 
+    def limit_s(self, timeout_s: float) -> float:
+        """Return the time to allow for what a board may take ``timeout_s`` seconds for."""
+        return timeout_s
+
     @property
     def emulator_title(self) -> str:
         """Name of the emulator that images are started on here; empty: none."""

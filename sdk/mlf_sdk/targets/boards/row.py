@@ -61,7 +61,7 @@ class Uart(_Row, frozen=True, kw_only=True):
         tx_pin: where the driver selects pins, the number of the pin; rx_pin likewise.
     """
 
-    driver: Literal["16550", "cmsdk", "nrf51", "pl011", "stm32", "own"]
+    driver: Literal["16550", "cmsdk", "nrf51", "pl011", "sifive", "stm32", "own"]
     base: Word | None = None
     clock_hz: Positive | None = None
     baud: Positive = 115_200

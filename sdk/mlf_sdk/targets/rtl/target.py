@@ -60,7 +60,11 @@ class RtlTarget(BaremetalTarget):
         from mlf_sdk.targets.launch import open_emulated  # sessions and numpy take time to load
 
         elf = self.image_to_start(image)
-        return open_emulated(self.board, elf, timeout_s=timeout_s * _SLOWER, console=console)
+        return open_emulated(self.board, elf, timeout_s=self.limit_s(timeout_s), console=console)
+
+    def limit_s(self, timeout_s: float) -> float:
+        """See Target."""
+        return timeout_s * _SLOWER
 
     @property
     def counts_cycles(self) -> bool:
