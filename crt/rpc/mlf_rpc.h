@@ -51,6 +51,16 @@ extern "C" {
 #error "MLF_RPC_STACK_MARGIN must be 0 to 4096 bytes"
 #endif
 
+/* 1: config->more_arenas counts, and the reply to STATS ends with the marks of those arenas. 0 (default): every
+ * model has one arena. */
+#ifndef MLF_RPC_ARENAS
+#define MLF_RPC_ARENAS 0
+#endif
+
+#if MLF_RPC_ARENAS != 0 && MLF_RPC_ARENAS != 1
+#error "MLF_RPC_ARENAS must be 0 or 1"
+#endif
+
 /* 1: requests other than HELLO, BUILD, CHALLENGE and OPEN need a secured session (crt/secure), and
  * config->secure is required. 0 (default): the server is open to whoever has the line. */
 #ifndef MLF_RPC_SECURE
@@ -161,6 +171,19 @@ void mlf_rpc_put_u64(mlf_rpc_out_t *out, uint64_t value);
 /* Words of server state for models with `total_inputs` inputs between them (constant expression). */
 #define MLF_RPC_STATE_WORDS(total_inputs, num_models) ((total_inputs) + (num_models))
 
+#if MLF_RPC_ARENAS
+/* An arena in another memory than model->arena. */
+typedef struct {
+  uint8_t *address;
+  uint32_t size_bytes;
+} mlf_rpc_arena_t;
+
+typedef struct {
+  const mlf_rpc_arena_t *arenas; /* NULL only with count == 0 */
+  uint8_t count;
+} mlf_rpc_arenas_t;
+#endif
+
 /* Fill in what applies and leave the rest 0. Every callback is called from mlf_rpc_feed() only. */
 typedef struct {
   /* The models, by the index that the host uses. NULL only with num_models == 0. */
@@ -213,6 +236,9 @@ typedef struct {
   /* Set `out_id` to the build id of this image and return its size in bytes, 0 when it is not known
    * (mlf_build_id() of mlf_platform.h). NULL: the same as 0. */
   size_t (*build_id)(void *ctx, const uint8_t **out_id);
+#if MLF_RPC_ARENAS
+  const mlf_rpc_arenas_t *more_arenas; /* an element a model: painted and measured as well; NULL: there are none */
+#endif
 #if MLF_RPC_SECURE
   mlf_secure_t *secure; /* started by mlf_secure_init() */
 #endif

@@ -47,14 +47,45 @@ static uint8_t pattern_of(const mlf_rpc_request_t *request) {
   return (uint8_t)(*request->note >> MLF_RPC_NOTE_PATTERN_SHIFT);
 }
 
-static uint32_t arena_high_water(const mlf_rpc_request_t *request) {
-  const uint8_t pattern = pattern_of(request);
-  uint32_t size = request->model->arena_bytes;
-  while (size != 0 && request->model->arena[size - 1u] == pattern) {
+static uint32_t high_water(const uint8_t *arena, uint32_t size, uint8_t pattern) {
+  while (size != 0 && arena[size - 1u] == pattern) {
     size--;
   }
   return size;
 }
+
+static uint32_t arena_high_water(const mlf_rpc_request_t *request) {
+  return high_water(request->model->arena, request->model->arena_bytes, pattern_of(request));
+}
+
+#if MLF_RPC_ARENAS
+/* The arenas of the model in other memories; NULL: it has none. */
+static const mlf_rpc_arenas_t *more_arenas(const mlf_rpc_request_t *request) {
+  const mlf_rpc_config_t *config = request->rpc->config;
+  uint32_t index = 0;
+  while (config->models[index] != request->model) {
+    index++;
+  }
+  return config->more_arenas != NULL ? &config->more_arenas[index] : NULL;
+}
+
+static void put_marks(const mlf_rpc_request_t *request, mlf_rpc_out_t *out, int painted) {
+  const mlf_rpc_arenas_t *more = more_arenas(request);
+  const uint8_t count = more != NULL ? more->count : 0;
+  mlf_rpc_put_u8(out, count);
+  for (uint8_t i = 0; i < count; i++) {
+    const mlf_rpc_arena_t *one = &more->arenas[i];
+    mlf_rpc_put_u32(out, painted != 0 ? high_water(one->address, one->size_bytes, pattern_of(request)) : 0);
+  }
+}
+
+static void paint_more(const mlf_rpc_request_t *request, uint8_t pattern) {
+  const mlf_rpc_arenas_t *more = more_arenas(request);
+  for (uint8_t i = 0; more != NULL && i < more->count; i++) {
+    (void)memset(more->arenas[i].address, pattern, more->arenas[i].size_bytes);
+  }
+}
+#endif
 
 /* Paint the guards, or look for the first one that does not hold the pattern any more. */
 static void walk_guards(const mlf_rpc_request_t *request, int paint) {
@@ -102,6 +133,9 @@ int32_t mlf_rpc_do_stats(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
   mlf_rpc_put_u32(out, rpc->dropped);
   mlf_rpc_put_u16(out, request->model->num_guards);
   mlf_rpc_put_u16(out, rpc->guard);
+#if MLF_RPC_ARENAS
+  put_marks(request, out, arena_painted);
+#endif
   return MLF_OK;
 }
 
@@ -113,6 +147,9 @@ int32_t mlf_rpc_do_prepare(const mlf_rpc_request_t *request, mlf_rpc_out_t *out)
   if (request->model->arena_bytes != 0) {
     (void)memset(request->model->arena, pattern, request->model->arena_bytes);
   }
+#if MLF_RPC_ARENAS
+  paint_more(request, pattern);
+#endif
   *request->note = MLF_RPC_NOTE_PAINTED | (uint32_t)pattern << MLF_RPC_NOTE_PATTERN_SHIFT;
   request->rpc->guard = 0;
   walk_guards(request, 1);

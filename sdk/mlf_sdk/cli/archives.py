@@ -53,16 +53,17 @@ def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcom
         return Outcome(parts=firmware_parts(result), values=firmware_values(result))
     from mlf_sdk.pipeline.loading import compiled_sources, load_analysed
 
+    placed = _placed(request)
     on_chip = _on_chip(request, progress)
-    request = request.replace(chip=None)
+    request = request.replace(chip=None, place=())
     if compiled_sources(request) and not own.plan:
         from mlf_sdk.pipeline.survey import survey_request
         from mlf_sdk.reporting.survey import survey_parts, survey_values
 
         surveyed = survey_request(request)
         return Outcome(
-            parts=[*survey_parts(surveyed), *on_chip.parts],
-            values={**survey_values(surveyed), **on_chip.values},
+            parts=[*survey_parts(surveyed), *placed.parts, *on_chip.parts],
+            values={**survey_values(surveyed), **placed.values, **on_chip.values},
             exit_code=0 if surveyed.ok else 1,
         )
     from mlf_sdk.planner.layout import lay_out
@@ -81,7 +82,22 @@ def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcom
             [*parts, *plan_parts(layout, *figures)],
             values | {"plan": plan_values(layout, *figures)},
         )
-    return Outcome(parts=[*parts, *on_chip.parts], values={**values, **on_chip.values})
+    return Outcome(
+        parts=[*parts, *placed.parts, *on_chip.parts], values={**values, **placed.values, **on_chip.values}
+    )
+
+
+def _placed(request: Request) -> Outcome:
+    """Memories of the board in which the model would lie; nothing without ``--place``."""
+    if not request.place:
+        return Outcome()
+    from mlf_sdk.pipeline.loading import load_analysed
+    from mlf_sdk.pipeline.stages import board_of, project_options
+    from mlf_sdk.reporting.placement import placement_parts, placement_values
+    from mlf_sdk.targets.boards.placed import placements
+
+    (placement,) = placements(load_analysed(request), board_of(request), project_options(request))
+    return Outcome(parts=placement_parts(placement), values={"placement": placement_values(placement)})
 
 
 def _on_chip(request: Request, progress: Progress) -> Outcome:
@@ -301,7 +317,7 @@ COMMANDS = {
         source="MODEL|ARCHIVE|FIRMWARE",
         source_help="Model (.tflite, .onnx, .pt2); archive or unpacked folder; or a linked ELF file.",
         stages=frozenset({Stage.LOAD}),
-        takes=("board", "board_file", "chip", "cflags", "cmsis_nn"),
+        takes=("board", "board_file", "chip", "cflags", "cmsis_nn", "place"),
         own=InspectOptions,
     ),
     "doctor": Command(

@@ -7,6 +7,7 @@ Everything is decided here; templates hold layout only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import asdict
 
@@ -20,6 +21,10 @@ from mlf_sdk.ir.step import Frames, frames_of
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.tools.ctext import Values, byte_rows, c_comment, c_string
 
+if TYPE_CHECKING:
+    from mlf_sdk.codegen.places import Places
+
+_ONE_MEMORY: Final[Values] = {"arenas": [], "params_parts": [], "state_section": ""}
 DL_TENSOR_HANDLE = 7  # TVM's type code of a DLTensor*
 
 
@@ -42,6 +47,15 @@ def is_sequence(steps: Sequence[Step]) -> bool:
     )
 
 
+def _places(layout: ModelLayout, linkage: Linkage) -> Places | None:
+    """Objects of a model in several memories; None: one memory holds all."""
+    if not layout.arenas:
+        return None
+    from mlf_sdk.codegen.places import Places
+
+    return Places(layout, linkage)
+
+
 class ModelView:
     """Template values of one layout, and C expressions of addresses."""
 
@@ -53,6 +67,7 @@ class ModelView:
         self.macro = self.c_name.upper()
         self.params_symbol = f"{self.c_name}_params"
         self.state_symbol = f"{self.c_name}_state"
+        self._places = _places(layout, linkage)
         self._shapes: dict[tuple[int, ...], str] = {}
         # Tensors that steps take as DLTensors, each once, by id, with their places in the table.
         taken = sorted({i for step in layout.steps if step.takes_tensors for i in step.arguments})
@@ -87,6 +102,7 @@ class ModelView:
             "arena_alignment": self.linkage.arena_alignment,
             "alignment": self.layout.alignment,
             "shared": self.layout.shared,
+            **(self._places.values if self._places else _ONE_MEMORY),
             "state_bytes": self.layout.state_bytes if self.layout.shared else 0,
             "state_symbol": self.state_symbol,
             "resets": [self._reset(state) for state in self.model.states if state.size_bytes],
@@ -116,11 +132,15 @@ class ModelView:
         root = self.model.root(tensor)
         if tensor == self.model.streamed:
             return "NULL"
+        if root.kind is TensorKind.CONSTANT and self._places:
+            return self._places.constant(self.layout.offset(tensor))
         if root.kind is TensorKind.CONSTANT:
             return f"{self.params_symbol} + {self.layout.offset(tensor)}"
         if not self.layout.shared:
             symbol = tensor_symbol(self.c_name, root.id)
             return self._apart(symbol, self.model.offset_in_root(tensor))
+        if self._places and root.kind is not TensorKind.STATE:
+            return self._places.buffer(self.layout.offset(tensor))
         symbol = self.state_symbol if root.kind is TensorKind.STATE else self.linkage.arena_symbol
         return f"{symbol} + {self.linkage.guard_bytes + self.layout.offset(tensor)}"
 
@@ -134,6 +154,8 @@ class ModelView:
         if not self.layout.shared:
             return self._apart(workspace_symbol(self.c_name, step.index, slot))
         offset = self.layout.plan.workspace_offsets[step.index][slot]
+        if self._places:
+            return self._places.buffer(offset)
         return f"{self.linkage.arena_symbol} + {self.linkage.guard_bytes + offset}"
 
     def _stream(self) -> Values | None:
@@ -239,7 +261,7 @@ def region_values(layout: ModelLayout, linkage: Linkage, params: str) -> Values:
     guard = linkage.guard_bytes
     state = bytes(guard) + layout.state_blob()
     guarded = regions_of(layout, linkage, params)
-    in_asm = f"{layout.model.c_name}_params"  # its symbol does not cover its guard bytes
+    in_asm = f"{layout.model.c_name}_params"  # symbols that begin so do not cover their guard bytes
     return {
         "guard_bytes": guard,
         "guard_params": guard if params == "ram" else 0,
@@ -248,7 +270,9 @@ def region_values(layout: ModelLayout, linkage: Linkage, params: str) -> Values:
         "apart": [] if layout.shared else [_apart_values(region, guard) for region in apart_regions(layout)],
         "guards": [
             {
-                "address": region.symbol if region.symbol == in_asm else f"{region.symbol} + {guard}",
+                "address": region.symbol
+                if region.symbol.startswith(in_asm)
+                else f"{region.symbol} + {guard}",
                 "size_bytes": region.size_bytes,
                 "comment": c_comment(region.name),
             }

@@ -70,6 +70,20 @@ class LockRegion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     size_bytes: int
 
 
+class LockPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arena or parameters of a model in one memory: the bytes from offset ``first`` of the plan on.
+
+    ``lower_bound_bytes`` is that of an arena. The object has ``reserved_bytes`` without guards.
+    """
+
+    memory: str
+    symbol: str
+    first: int
+    size_bytes: int
+    reserved_bytes: int
+    lower_bound_bytes: int = 0
+
+
 class LockLayer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Operator of the source model that a step computes: its number there, name, window, kernel and MACs.
 
@@ -124,6 +138,7 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ``input_tensors`` and ``output_tensors`` are the numbers of its inputs and outputs in ``tensors``.
     ``regions`` have ``guard_bytes`` on each side, in the order of the device's guards. ``apart``: each buffer
     is one of them, and there is no arena. ``made_from`` is the model file that the archive was compiled from.
+    ``arenas`` and ``params_places`` are those of a model in several memories; ``state_memory`` has its state.
     """
 
     name: str
@@ -161,6 +176,9 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     summary: LockSummary
     compile_options: dict[str, str] = {}
     made_from: FileDigest | None = None
+    arenas: tuple[LockPlace, ...] = ()
+    params_places: tuple[LockPlace, ...] = ()
+    state_memory: str = ""
 
     @property
     def frames(self) -> Frames | None:
@@ -170,9 +188,16 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def arena_symbols(self) -> tuple[str, ...]:
         """Objects that hold the arena: one, or one for each buffer."""
+        if self.arenas:
+            return tuple(place.symbol for place in self.arenas)
         outside = (f"{self.c_name}_params",)
         buffers = tuple(region.symbol for region in self.regions if region.symbol not in outside)
         return buffers if self.apart else (self.arena_symbol,)
+
+    @property
+    def params_symbols(self) -> tuple[str, ...]:
+        """Objects that hold the parameters: one, or one a memory."""
+        return tuple(p.symbol for p in self.params_places) or (f"{self.c_name}_params",)
 
     def label(self, name: str) -> str:
         """Name of a function for a display."""
@@ -209,6 +234,7 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     session_keys: tuple[str, ...] = ()
     monocypher: str | None = None
     model_version: int = 0
+    place: tuple[str, ...] = ()
 
 
 class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

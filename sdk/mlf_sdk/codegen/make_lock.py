@@ -15,6 +15,7 @@ from mlf_sdk.codegen.lock import (
     LockModel,
     LockNode,
     LockOptions,
+    LockPlace,
     LockRegion,
     LockStep,
     LockSummary,
@@ -70,6 +71,7 @@ def make_lock(
             session_keys=options.session_keys,
             monocypher=options.monocypher,
             model_version=options.model_version,
+            place=options.place,
         ),
         models=tuple(
             _lock_model(layout, linkage, options.params)
@@ -126,7 +128,32 @@ def _lock_model(layout: ModelLayout, linkage: Linkage, params: str) -> LockModel
         ),
         compile_options=dict(origin.options),
         made_from=origin.made_from,
+        **(_places(layout, linkage) if layout.arenas else {}),
+        state_memory=layout.state_bank.name if layout.state_bank is not None else "",
     )
+
+
+def _places(layout: ModelLayout, linkage: Linkage) -> dict[str, tuple[LockPlace, ...]]:
+    """Arenas and parameters of a model in several memories."""
+    from mlf_sdk.codegen.places import arena_objects, params_objects  # few models lie in several memories
+
+    return {
+        name: tuple(
+            LockPlace(
+                memory=one.memory,
+                symbol=one.symbol,
+                first=one.first,
+                size_bytes=one.size_bytes,
+                reserved_bytes=one.reserved_bytes,
+                lower_bound_bytes=part.lower_bound_bytes,
+            )
+            for one, part in zip(objects, parts, strict=True)
+        )
+        for name, objects, parts in (
+            ("arenas", arena_objects(layout, linkage), layout.arenas),
+            ("params_places", params_objects(layout, linkage), layout.params),
+        )
+    }
 
 
 def _lock_tensor(model: Model, index: int, name: str) -> LockTensor:

@@ -73,6 +73,8 @@ class ProjectOptions:
         session_keys: public keys (Ed25519, as hex) that open sessions; none: who has the wire does.
         monocypher: absolute path of a Monocypher release; None: OpenSSL, on the host.
         model_version: version of the parameters in the image: packages must be newer.
+        place: memories that the user chose, as of `mlf_sdk.planner.memories.parse_pins`; empty: those of the
+            board that are used without being asked.
         as_compiled: the entry of an ahead-of-time model stays one step, with the memory that its compiler
             gave it.
     """
@@ -95,6 +97,7 @@ class ProjectOptions:
     session_keys: tuple[str, ...] = ()
     monocypher: str | None = None
     model_version: int = 0
+    place: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, known in (("app", App), ("params", ParamsPlace), ("executor", Executor), ("plan", Plan)):
@@ -109,6 +112,8 @@ class ProjectOptions:
             raise InputError(
                 f"{other} needs the shared plan", where="--plan none", hint=f"Leave out {other} or --plan."
             )
+        if self.place:
+            self._check_place()
         self._check_mlperf()
         self._check_trust()
         for flag in self.kernel_flags:
@@ -118,6 +123,28 @@ class ProjectOptions:
                     where="--cflags",
                     hint="Give flags that start with '-', without spaces or quotes inside a flag.",
                 )
+
+    @property
+    def can_place(self) -> bool:
+        """True when nothing else decides where buffers or weights lie."""
+        return not self._deciding()
+
+    def _deciding(self) -> list[str]:
+        others = {
+            "--plan none": self.plan == "none",
+            "--share-arena": self.share_arena,
+            "--executor graph": self.executor == "graph",
+            "--params ram": self.params == "ram",
+        }
+        return [name for name, given in others.items() if given]
+
+    def _check_place(self) -> None:
+        for other in self._deciding():
+            raise InputError(
+                f"{other} decides where buffers or weights lie itself",
+                where="--place",
+                hint=f"Leave out {other} or --place.",
+            )
 
     def _check_trust(self) -> None:
         if not self.trust and self.model_version:

@@ -80,6 +80,21 @@ def regions_of(layout: ModelLayout, linkage: Linkage, params: str) -> tuple[Regi
         return ()
     c_name = layout.model.c_name
     regions: list[Region] = []
+    if layout.arenas:
+        from mlf_sdk.codegen.places import arena_objects, params_objects  # few models lie in several memories
+
+        regions += [
+            Region(name=f"the arena in {one.memory}", symbol=one.symbol, size_bytes=one.reserved_bytes)
+            for one in arena_objects(layout, linkage)
+        ]
+        if layout.state_bytes:
+            regions.append(Region(name="the state", symbol=f"{c_name}_state", size_bytes=layout.state_bytes))
+        regions += [
+            Region(name=f"the parameters in {one.memory}", symbol=one.symbol, size_bytes=one.size_bytes)
+            for one in params_objects(layout, linkage)
+            if one.is_ram
+        ]
+        return tuple(regions)
     if layout.shared:
         arena = Region(name="the arena", symbol=linkage.arena_symbol, size_bytes=linkage.arena_reserved_bytes)
         regions.append(arena)

@@ -165,6 +165,7 @@ class _Renderer:
 
             runtime += [*crypto_sources(self.options), *secure_sources(self.options)]
         steps = [step for layout in self.layouts for step in layout.steps]
+        more_arenas = self.options.app == "rpc" and any(len(m["arenas"]) > 1 for m in models)
         names = ", ".join(m["c_name"] for m in models)
         cmsis = None
         if self.options.cmsis_nn is not None and any(m["needs_cmsis_nn"] for m in models):
@@ -199,7 +200,8 @@ class _Renderer:
             ),
             "uses_stack": any(s.workspace_stack_bytes for s in steps),
             "uses_streams": any(step.stream is not None for step in steps),
-            "definitions": self.platform.definitions,
+            "definitions": (*self.platform.definitions, *(["MLF_RPC_ARENAS=1"] if more_arenas else [])),
+            "more_arenas": more_arenas,
             "runtime_sources": runtime,
             "small_sources": [p for p in runtime if p.startswith(("crt/platform/", "crt/baremetal/"))],
             "cmsis_nn": cmsis,

@@ -72,7 +72,7 @@ def note_of(graph: Graph, operator: Operator, kernel: Kernel, cost: int | None) 
     detail, macs = detail_of(operator), macs_of(graph, operator)
     name = next((v.name for v in graph.written(operator)), "").partition(";")[0]
     read = [v for v in graph.read(operator) if v.data is None]
-    work = [f"tile of {kernel.tile}"] if kernel.tile else []
+    work = [f"tile of {kernel.tile.text}"] if kernel.tile else []
     work += [f"{macs:,} MACs"] if macs else []
     work += [f"{cost / macs:.2f} for each as measured"] if macs and cost is not None else []
     lines = [

@@ -82,6 +82,7 @@ class Layer:
         counted: kernels that were measured and the cost of a call, the chosen one first; empty: none was.
         origin: generator of the kernel's code where it is not the compiler that made the archive.
         inside: layers of a region that runs by rows, in their order; empty: it is one layer.
+        tile: results for which one load of an input serves, and one of a weight.
     """
 
     number: int
@@ -92,6 +93,7 @@ class Layer:
     counted: tuple[tuple[str, int], ...] = ()
     origin: str = ""
     inside: tuple[Layer, ...] = ()
+    tile: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -246,19 +246,19 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
         ),
     ]
     if model.params_bytes:
-        params = image.find(f"{model.c_name}_params")
+        blobs = [image.find(symbol) for symbol in model.params_symbols]
+        params = blobs[0]
+        size = params.size_bytes if params else None
+        if model.params_places and all(blobs):
+            size = model.params_places[-1].first + sum(one.size_bytes for one in blobs[-1:] if one)
         rows.append(
             ProofRow(
                 model=model.name,
                 item="parameters",
                 summary=model.summary.constants_bytes,
                 planned=model.params_bytes,
-                image=params.size_bytes if params else None,
-                state=_state(
-                    params is not None
-                    and params.size_bytes == model.params_bytes
-                    and params.address % 16 == 0
-                ),
+                image=size,
+                state=_state(params is not None and size == model.params_bytes and params.address % 16 == 0),
                 note=_alignment_note(params),
                 summary_note=_differs(model.summary.constants_bytes, model.params_bytes, _CONSTANTS_ERROR),
             )
@@ -293,6 +293,9 @@ def _arena_in(model: LockModel, image: Image) -> int | None:
     Of a plan that shares nothing: the planned bytes when every buffer has an object of its size.
     """
     guards = 2 * model.guard_bytes
+    if model.arenas:
+        objects = [image.find(place.symbol) for place in model.arenas]
+        return sum(one.size_bytes - guards for one in objects if one) if all(objects) else None
     if not model.apart:
         arena = image.find(model.arena_symbol)
         return arena.size_bytes - guards if arena else None

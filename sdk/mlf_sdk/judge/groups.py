@@ -30,7 +30,7 @@ def group_sizes(lock: Lock, image: Image) -> list[SizedItem]:
     """Sum the bytes of the symbols of each kind."""
     kernels = {s for model in lock.models for s in (*model.kernel_symbols, *model.code_symbols)}
     arenas = {symbol for model in lock.models for symbol in model.arena_symbols}
-    params = {f"{model.c_name}_params" for model in lock.models}
+    params = {symbol for model in lock.models for symbol in model.params_symbols}
     prefixes = tuple(f"{model.c_name}_" for model in lock.models)
     sizes = dict.fromkeys(["arena", "parameters", "kernels", "model tables", "runtime", "other"], 0)
     seen: set[tuple[int, str]] = set()

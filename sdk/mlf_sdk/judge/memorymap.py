@@ -106,7 +106,7 @@ class Contents:
     def __init__(self, lock: Lock, image: Image) -> None:
         self._image = image
         self._arenas = {symbol for model in lock.models for symbol in model.arena_symbols}
-        self._params = {f"{model.c_name}_params" for model in lock.models}
+        self._params = {symbol for model in lock.models for symbol in model.params_symbols}
         self._kernels = {name for m in lock.models for name in (*m.kernel_symbols, *m.code_symbols)}
         self._tables = tuple(f"{model.c_name}_" for model in lock.models)
         self._serves = lock.options.app == "rpc"

@@ -346,4 +346,4 @@ def for_core(request: Request) -> Request:
 
 def without_memory_sharing(request: Request) -> Request:
     """Request for an image in which no buffer shares memory, and steps run in the archive's order."""
-    return request.replace(executor="static", share_arena=False, plan="none", **_OPEN)
+    return request.replace(executor="static", share_arena=False, plan="none", place=(), **_OPEN)

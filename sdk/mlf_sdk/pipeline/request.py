@@ -157,6 +157,13 @@ class Request(SigningRequest):
         "steps run in the archive's order.",
         choices=("shared", "none"),
     )
+    place: tuple[str, ...] = _project_option(
+        (),
+        "Memories of the board: auto (tensors and weights lie where their traffic costs least), and "
+        "weights=MEMORY, arena=MEMORY, state=MEMORY, NAME=MEMORY. Default: the first RAM and flash, and "
+        "others where those are too small.",
+        metavar="WHAT=MEMORY",
+    )
     as_compiled: bool = _project_option(
         False, "Keep an ahead-of-time entry, and its memory, as it was compiled."
     )

@@ -184,16 +184,24 @@ def _memory(model: LockModel, done: Execution, checked: CheckReport, *, is_known
         exact=is_exact(model),
         arena_bytes=model.arena_bytes,
         lower_bound_bytes=model.lower_bound_bytes,
-        arena_high_water_bytes=done.arena_high_water_bytes if is_known else None,
+        arena_high_water_bytes=_arena_mark(model, done) if is_known else None,
         params_bytes=model.params_bytes,
         stack_bytes=done.stats.stack_bytes or checked.stack_bytes,
         stack_high_water_bytes=done.stats.stack_high_water_bytes,
     )
 
 
+def _arena_mark(model: LockModel, done: Execution) -> int | None:
+    if not model.arenas:
+        return done.arena_high_water_bytes
+    from mlf_sdk.judge.places import all_arenas_mark  # few models lie in several memories
+
+    return all_arenas_mark(model, done)
+
+
 def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> CheckReport:
     """The check with the measured marks in the rows of the arena and the stack."""
-    arena = done.arena_high_water_bytes
+    arena = _arena_mark(model, done)
     good = as_promised(arena, model.arena_bytes, exact=is_exact(model))
     rows = []
     for row in painted_rows(checked, done.stats.stack_high_water_bytes):
@@ -203,4 +211,8 @@ def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> C
             rows.append(dataclasses.replace(row, measured=arena, state=state, note=note))
         else:
             rows.append(row)
+    if model.arenas:
+        from mlf_sdk.judge.places import with_marks  # few models lie in several memories
+
+        rows = with_marks(rows, model, done, exact=is_exact(model))
     return dataclasses.replace(checked, rows=with_guards(rows, model, done.stats))

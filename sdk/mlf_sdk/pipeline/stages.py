@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mlf_sdk.analysis.elf.image import read_image
-from mlf_sdk.codegen.link import link_models
+from mlf_sdk.codegen.link import Linkage, link_models
 from mlf_sdk.codegen.lock import choose_model, read_lock
 from mlf_sdk.codegen.make_lock import make_lock
 from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import DoesNotFitError, InputError
 from mlf_sdk.ir.model import Model, needs_cmsis_nn
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
@@ -28,7 +28,7 @@ from mlf_sdk.pipeline.declare import flag_of, option_of
 from mlf_sdk.pipeline.loading import analyse_for
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.planner.layout import lay_out
+from mlf_sdk.planner.layout import ModelLayout, lay_out
 from mlf_sdk.targets.boards.requirements import check_fit, check_requirements
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.compilers import check_instructions, check_sources
@@ -83,6 +83,7 @@ def project_options(request: Request) -> ProjectOptions:
         session_keys=_public_keys(request.lock),
         monocypher=str(Path(request.monocypher).resolve()) if request.monocypher else None,
         model_version=request.model_version,
+        place=request.place,
     )
 
 
@@ -133,10 +134,8 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
         check_session_keys(options, board)
     unique = analyse_for(unique, board, options)
     shared = options.plan == "shared"
-    layouts = tuple(lay_out(model, keep_inputs=options.keep_inputs, shared=shared) for model in unique)
     guarded = options.guards and not target.is_host  # there the address sanitizer has red zones
-    linkages = link_models(layouts, share_arena=options.share_arena, guarded=guarded)
-    check_fit(layouts, linkages, board, options)
+    layouts, linkages = _laid_out(unique, board, options, shared=shared, guarded=guarded)
     lock = make_lock(
         layouts,
         linkages,
@@ -147,6 +146,35 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
         zephyr=target.lock_zephyr(),
     )
     return ProjectPlan(choice=choice, layouts=layouts, linkages=linkages, lock=lock, options=options)
+
+
+def _laid_out(
+    models: Sequence[Model], board: Board, options: ProjectOptions, *, shared: bool, guarded: bool
+) -> tuple[tuple[ModelLayout, ...], tuple[Linkage, ...]]:
+    """Layouts in the first RAM and flash; in more memories where asked, or where those are too small.
+
+    Raises:
+        DoesNotFitError: the board has too little memory.
+        InputError: a memory that the board does not have.
+    """
+
+    def linked(layouts: tuple[ModelLayout, ...]) -> tuple[Linkage, ...]:
+        return link_models(layouts, share_arena=options.share_arena, guarded=guarded)
+
+    if not options.place:
+        layouts = tuple(lay_out(model, keep_inputs=options.keep_inputs, shared=shared) for model in models)
+        linkages = linked(layouts)
+        try:
+            check_fit(layouts, linkages, board, options)
+            return layouts, linkages
+        except DoesNotFitError:
+            several = sum(memory.kind == "ram" for memory in board.memories) > 1
+            if not several or board.platform != "baremetal" or not options.can_place:
+                raise
+    from mlf_sdk.targets.boards.placed import placements  # few projects use several memories
+
+    layouts = tuple(one.layout for one in placements(models, board, options))
+    return layouts, linked(layouts)
 
 
 def _named(models: Sequence[Model], name: str | None) -> Sequence[Model]:
@@ -289,5 +317,10 @@ def check(project: TargetProject, *, strict: bool = False) -> CheckReport:
         InputError: the project is not built.
     """
     target = project.target
-    elf = target.image(project.folder)
-    return check_image(project.lock, read_image(elf), target.regions(project.folder), strict=strict)
+    image, regions = read_image(target.image(project.folder)), target.regions(project.folder)
+    report = check_image(project.lock, image, regions, strict=strict)
+    if not any(model.arenas for model in project.lock.models):
+        return report
+    from mlf_sdk.judge.places import with_places  # few models lie in several memories
+
+    return with_places(report, project.lock, image, regions)

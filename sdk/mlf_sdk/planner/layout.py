@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,12 +22,30 @@ from mlf_sdk.planner import (
     plan_memory,
 )
 
+if TYPE_CHECKING:
+    from mlf_sdk.planner.memories import Bank
+
 RED_ZONE_BYTES = 64  # between constants that share nothing
 
 
 def align_up(size_bytes: int, alignment: int = ALIGNMENT) -> int:
     """``size_bytes`` rounded up to a multiple of ``alignment``."""
     return (size_bytes + alignment - 1) // alignment * alignment
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Range of offsets that lies in one memory.
+
+    Attributes:
+        first: lowest offset.
+        size_bytes: exact, not rounded up.
+        lower_bound_bytes: of an arena: most bytes that are live in it at one time.
+    """
+
+    bank: Bank
+    first: int
+    size_bytes: int
+    lower_bound_bytes: int = 0
 
 
 class ModelLayout(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +60,9 @@ class ModelLayout(msgspec.Struct, frozen=True, kw_only=True):
         state_bytes: size of the state.
         alignment: of arena, parameters and state, in bytes.
         shared: buffers share memory by lifetime; False: each has memory of its own.
+        arenas: of a model in several memories, ranges of the plan's offsets; empty: one arena, in RAM.
+        params: ranges of the offsets of constants likewise.
+        state_bank: memory of the state; None: RAM.
     """
 
     model: Model
@@ -52,6 +74,9 @@ class ModelLayout(msgspec.Struct, frozen=True, kw_only=True):
     state_bytes: int = 0
     alignment: int = ALIGNMENT
     shared: bool = True
+    arenas: tuple[Part, ...] = ()
+    params: tuple[Part, ...] = ()
+    state_bank: Bank | None = None
 
     @property
     def arena_bytes(self) -> int:
@@ -122,8 +147,8 @@ def lay_out(model: Model, *, keep_inputs: bool = False, shared: bool = True) -> 
             )
         _check_inputs_kept(model)
     alignment = max(ALIGNMENT, model.alignment)
-    constants, params_bytes = _in_a_row(model.constants, alignment, 0 if shared else RED_ZONE_BYTES)
-    states, state_bytes = _in_a_row(model.states, alignment)
+    constants, params_bytes = in_a_row(model.constants, alignment, 0 if shared else RED_ZONE_BYTES)
+    states, state_bytes = in_a_row(model.states, alignment)
     problem = plan_problem(model, keep_inputs=keep_inputs)
     return ModelLayout(
         model=model,
@@ -138,7 +163,7 @@ def lay_out(model: Model, *, keep_inputs: bool = False, shared: bool = True) -> 
     )
 
 
-def _in_a_row(tensors: Iterable[Tensor], alignment: int, gap: int = 0) -> tuple[dict[int, int], int]:
+def in_a_row(tensors: Iterable[Tensor], alignment: int, gap: int = 0) -> tuple[dict[int, int], int]:
     """Aligned offsets of tensors one behind the other, with a gap between them, and the end of the last."""
     offsets: dict[int, int] = {}
     end = 0

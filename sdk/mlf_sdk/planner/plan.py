@@ -130,7 +130,7 @@ def plan_apart(problem: PlanProblem) -> MemoryPlan:
     for buffer in buffers:
         offsets.append(align_up(end, problem.alignment))
         end = offsets[-1] + buffer.size_bytes
-    return _planned(graph, order, buffers, offsets, end)
+    return plan_of(graph, order, buffers, offsets, end)
 
 
 def check_plan(problem: PlanProblem, plan: MemoryPlan) -> None:
@@ -159,16 +159,17 @@ def _plan_order(graph: StorageGraph, order: tuple[int, ...]) -> MemoryPlan:
     over = overlays(graph, order)
     bound, _ = lower_bound(buffers, graph.problem.alignment, over)
     offsets, arena = place(buffers, graph.problem.alignment, bound, over)
-    return _planned(graph, order, buffers, offsets, arena)
+    return plan_of(graph, order, buffers, offsets, arena)
 
 
-def _planned(
+def plan_of(
     graph: StorageGraph,
     order: tuple[int, ...],
     buffers: Sequence[Buffer],
     offsets: Sequence[int],
     arena: int,
 ) -> MemoryPlan:
+    """The plan of buffers at their offsets, in bytes; ``arena`` is the end of the highest."""
     problem = graph.problem
     bound, peak_time = lower_bound(buffers, problem.alignment, overlays(graph, order))
     by_key = {buffer.key: offset for buffer, offset in zip(buffers, offsets, strict=True)}

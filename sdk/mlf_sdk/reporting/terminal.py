@@ -19,6 +19,7 @@ from mlf_sdk.reporting.layout import (
     lines,
     number,
     params_text,
+    size,
     table,
     verdict,
 )
@@ -124,7 +125,10 @@ def _next_text(project: GeneratedProject) -> str:
 def _promise_text(model: LockModel) -> str:
     steps = counted(len(model.steps), "step")
     arena = arena_text(model.arena_bytes, model.lower_bound_bytes)
-    return f"{model.name}: {steps}, {params_text(model.params_bytes)}, arena {arena}"
+    text = f"{model.name}: {steps}, {params_text(model.params_bytes)}, arena {arena}"
+    places = [f"{place.memory} {size(place.size_bytes)}" for place in model.arenas]
+    weights = [f"{place.memory} {size(place.size_bytes)}" for place in model.params_places]
+    return f"{text}; arena in {', '.join(places)}; weights in {', '.join(weights)}" if places else text
 
 
 def built_parts(folder: Path, built: BuiltProject) -> Parts:

@@ -16,7 +16,7 @@ from mlf_sdk.errors import InputError, NotBuiltError
 from mlf_sdk.targets.boards.isa import board_toolchain, counter_source, cross_isa
 from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.requirements import store_values
-from mlf_sdk.targets.boards.row import Board, with_arguments
+from mlf_sdk.targets.boards.row import Board, Memory, with_arguments
 from mlf_sdk.targets.compilers import cmsis_nn_includes
 from mlf_sdk.targets.host import CmakeTarget, crt_folders
 from mlf_sdk.targets.launch import keep_emulated_slots, with_slots
@@ -59,7 +59,7 @@ class BaremetalTarget(CmakeTarget):
 
     def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
         board = self.board
-        isa, context = cross_isa(board), baremetal_context(board)
+        isa, context = cross_isa(board), baremetal_context(board, _code_memory(board, options))
         toolchain = board_toolchain(board, options.toolchain)
         tools = {"tools": isa.tools, "processor": isa.zephyr, "toolchain": toolchain}
         uart, cpu = board.uart, isa.cpu(board.cpu)
@@ -180,6 +180,14 @@ class BaremetalTarget(CmakeTarget):
             ),
             watch=job.watch,
         )
+
+
+def _code_memory(board: Board, options: ProjectOptions) -> Memory | None:
+    if not options.place:
+        return None
+    from mlf_sdk.targets.boards.banks import code_memory  # few projects use several memories
+
+    return code_memory(board, options.place)
 
 
 def _server_limits(board: Board) -> tuple[str, ...]:

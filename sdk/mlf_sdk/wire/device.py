@@ -154,6 +154,7 @@ class Stats:
 
     Attributes:
         arena_high_water_bytes: end of the highest byte of the arena that changed.
+        more_high_water_bytes: likewise of the arenas in other memories, in their order.
         workspace_high_water_bytes: end of the highest workspace, from the arena's beginning.
         workspace_requests: how many workspaces kernels asked for.
         refused_bytes: size of the last workspace that was refused; 0: none.
@@ -173,6 +174,7 @@ class Stats:
     dropped_frames: int
     guards: int | None = None
     written_guard: int | None = None
+    more_high_water_bytes: tuple[int, ...] = ()
 
 
 PATTERNS = (0xA5, 0x5A)
@@ -184,6 +186,8 @@ def largest(first: Stats, second: Stats) -> Stats:
     for name in (field.name for field in fields(Stats)):
         known = [value for value in (getattr(first, name), getattr(second, name)) if value is not None]
         result[name] = max(known, default=None)
+    pairs = zip(first.more_high_water_bytes, second.more_high_water_bytes, strict=True)
+    result["more_high_water_bytes"] = tuple(map(max, pairs))
     if first.written_guard is not None:
         result["written_guard"] = first.written_guard
     return Stats(**result)

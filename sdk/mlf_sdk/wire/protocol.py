@@ -268,6 +268,19 @@ class StatsReply(Body, frozen=True):
     guard: int = 0
 
 
+def unpack_stats(body: bytes) -> tuple[StatsReply, tuple[int, ...]]:
+    """Return the figures of STATS, and the marks of further arenas: a count, then 32 bits each.
+
+    Raises:
+        MessageError: the size is wrong.
+    """
+    fixed = StatsReply.LAYOUT.size
+    reply, rest = StatsReply.unpack(body[:fixed]), body[fixed:]
+    if rest and len(rest) != 1 + 4 * rest[0]:
+        raise MessageError(f"StatsReply has {len(rest)} bytes behind its fields")
+    return reply, struct.unpack_from(f"<{rest[0]}I", rest, 1) if rest else ()
+
+
 class StepReply(Body, frozen=True):
     """STEP: the step's number in the archive, how many inputs and outputs; flags and name follow."""
 

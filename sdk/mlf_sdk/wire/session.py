@@ -324,11 +324,12 @@ class Session:
         body = self._link.call(
             Opcode.STATS, protocol.ModelRequest(info.index).pack(), until, where=info.label
         )
-        reply = protocol.StatsReply.unpack(body)
+        reply, more = protocol.unpack_stats(body)
         can = self.info.capabilities
         trace, stack = Capability.TRACE in can, Capability.STACK in can
         return Stats(
             arena_high_water_bytes=reply.arena_high_water_bytes if reply.painted & 1 else None,
+            more_high_water_bytes=more if reply.painted & 1 else (),
             workspace_high_water_bytes=reply.workspace_high_water_bytes if trace else None,
             workspace_requests=reply.workspace_requests if trace else None,
             refused_bytes=reply.refused_bytes if trace else None,

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel, Tile, arguments
 from mlf_sdk.compiler.kernels.layer_sums import Sums, sum_bounds
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_windows
 from mlf_sdk.compiler.kernels.requantise_32bit import Chooser
@@ -261,7 +261,7 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         workspace_bytes: int = 0,
         workspace: str = "int32_t",
         variant: str = "",
-        tile: str = "",
+        tile: Tile | None = None,
     ) -> Kernel:
         """Kernel of the layer, which passes its input, constants, output and the workspace.
 

@@ -11,7 +11,7 @@ import numpy as np
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, tile_times_channels
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
+from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Rescale, low_words
 from mlf_sdk.compiler.kernels.weight_overflow import weights_of
@@ -207,7 +207,7 @@ class Layout:
             constants,
             self._overlaps(),
             workspace_bytes=self.buffer_bytes if self.inside else 4 * self._buffer_words + self.patch_bytes,
-            tile=tile_text(channels, self.pixels, self.lines),
+            tile=tile_of(channels, self.pixels, self.lines),
         )
 
     def _body(self, tile: str, fast: str, channels: int) -> str:

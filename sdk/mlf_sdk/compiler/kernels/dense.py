@@ -12,7 +12,7 @@ import numpy as np
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import fits_fine, quads_of, starts_of
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
+from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.kernels.weight_overflow import weights_of
 from mlf_sdk.compiler.kernels.widening import pair_constants, pairs_of, widen_row
@@ -75,7 +75,7 @@ def kernel_of(
     channels: int = _ROWS,
 ) -> Kernel:
     """Kernel that widens all of the input to a buffer first; its tiles are of ``channels``."""
-    tile = tile_text(channels)
+    tile = tile_of(channels)
     return layer.kernel(family, body, helpers, (stream,), {0: 0}, workspace_bytes=buffer_bytes, tile=tile)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from mlf_sdk.compiler.kernels import dense_packed_2x16 as packed
 from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
+from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.rescale import low_words
 from mlf_sdk.compiler.microkernels import epilogue32
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder
@@ -54,7 +54,7 @@ def dense(layer: Contraction) -> Kernel | None:
         (stream, np.ascontiguousarray(words).reshape(-1)),
         {0: 0},
         workspace_bytes=packed.BLOCK_BYTES * blocks + 4,
-        tile=tile_text(packed.OUTPUTS),
+        tile=tile_of(packed.OUTPUTS),
     )
 
 

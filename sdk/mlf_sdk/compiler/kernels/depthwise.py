@@ -17,7 +17,7 @@ import numpy as np
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.depthwise_3x3 import Rows
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
+from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.microkernels.builder import (
@@ -55,10 +55,10 @@ def paired(layer: Contraction) -> Kernel | None:
         columns -= rows.left + rows.right
         left -= rows.left
         loops, texts = _rows_of_blocks(rows, oh)
-        tile = tile_text(1, rows.widest, min(oh, 2))
+        tile = tile_of(1, rows.widest, min(oh, 2))
     else:
         loops, texts = _rows_of_columns(ow, channels, rescale)
-        tile = tile_text(1, min(ow, 2))
+        tile = tile_of(1, min(ow, 2))
     pair, more = _pair_rows(zero_point, inner * channels // 4)
     texts |= more
     row = columns * channels  # words of a pair row

@@ -16,7 +16,7 @@ from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.depthwise import columns_function, rescale_of, stream_of
 from mlf_sdk.compiler.kernels.depthwise_3x3 import Rows
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
+from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, Tile
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.microkernels.builder import BYTES, OUTPUT_WORDS, WORD, Builder
 from mlf_sdk.compiler.microkernels.function import recorded
@@ -78,7 +78,11 @@ def row_kernel(layer: Contraction, lines: int, most_bytes: int) -> Kernel | None
         constants=(stream_of(layer, rescale),),
         workspace_bytes=block.bytes,
         overlaps={0: 0} if lines == 1 or ow in {iw, block.width} else {},
-        tile=f"{lines} x {block.width} pixels of {block.channels} channels",
+        tile=Tile(
+            channels=1,
+            pixels=lines * block.width,
+            text=f"{lines} x {block.width} pixels of {block.channels} channels",
+        ),
     )
 
 

@@ -7,7 +7,7 @@ import enum
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,20 @@ class Parameter:
         return f"{const}{self.type} *{self.name}"
 
 
+class Tile(NamedTuple):
+    """Results that an inner loop computes at once.
+
+    Attributes:
+        channels: for which one load of an input serves.
+        pixels: for which one load of a weight serves, those of all rows of the tile.
+        text: for people: ``4 pixels x 2 channels``.
+    """
+
+    channels: int
+    pixels: int
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """Code and constants of one operator.
@@ -69,7 +83,7 @@ class Kernel:
         joins: of a kernel that only puts inputs behind each other: byte offset of each in the output.
         slices: of a kernel that only takes runs out of its input: byte offset of each output in it.
         origin: generator of the code, e.g. ``TVM 0.27.0``; empty: this package.
-        tile: what its inner loop computes at once, for people: ``4 pixels x 2 channels``; empty: one result.
+        tile: what its inner loop computes at once; None: one result.
         stream: the input that comes row by row and is no parameter, by its number among those of the operator;
             None: there is none.
     """
@@ -85,7 +99,7 @@ class Kernel:
     slices: tuple[int, ...] = ()
     variant: str = ""
     origin: str = ""
-    tile: str = ""
+    tile: Tile | None = None
     stream: Stream | None = None
 
     def __post_init__(self) -> None:
@@ -119,13 +133,14 @@ class Kernel:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def tile_text(channels: int, pixels: int = 1, rows: int = 1) -> str:
-    """Description of a tile for people: ``2 rows x 4 pixels x 1 channel``; extents of 1 in front are left out."""
+def tile_of(channels: int, pixels: int = 1, rows: int = 1) -> Tile:
+    """Tile of an inner loop; the text leaves out extents of 1 in front: ``2 rows x 4 pixels x 1 channel``."""
     parts = [(rows, "row"), (pixels, "pixel"), (channels, "channel")]
     shown = [
         part for number, part in enumerate(parts) if number == 2 or any(n > 1 for n, _ in parts[: number + 1])
     ]
-    return " x ".join(f"{n} {name}{'s' if n > 1 else ''}" for n, name in shown)
+    text = " x ".join(f"{n} {name}{'s' if n > 1 else ''}" for n, name in shown)
+    return Tile(channels=channels, pixels=pixels * rows, text=text)
 
 
 def c_type(dtype: np.dtype[Any]) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.add_int8 import linear_sum
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, tile_text
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, tile_of
 from mlf_sdk.compiler.kernels.mve import FAR, limit, pointers_of_words, requantise, table_words
 from mlf_sdk.compiler.kernels.mve_copies import COPY_BYTES, INCLUDE
 from mlf_sdk.compiler.kernels.overlap import of_elements
@@ -91,7 +91,7 @@ def depthwise(layer: Contraction) -> Kernel | None:
         body = f"    memset((int8_t *)b0 + {ring_bytes}, 0, {padding});\n{body}"
     texts = {"mve": INCLUDE, "copy_bytes": COPY_BYTES, **texts}
     size = ring_bytes + padding
-    tile = tile_text(_LANES)
+    tile = tile_of(_LANES)
     return layer.kernel("depthwise", body, texts, constants, overlaps, workspace_bytes=size, tile=tile)
 
 

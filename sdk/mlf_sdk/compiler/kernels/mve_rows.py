@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
+from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.mve import FAR, group, limit, pointers_of_words, requantise, table_words
 from mlf_sdk.compiler.kernels.mve_copies import COPY_BYTES, INCLUDE
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
@@ -135,7 +135,7 @@ def convolution(layer: Contraction) -> Kernel | None:
         constants,
         overlaps,
         workspace_bytes=ring_bytes + tail_bytes,
-        tile=tile_text(_CHANNELS, _PIXELS),
+        tile=tile_of(_CHANNELS, _PIXELS),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import Layout
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_text
+from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.requantise_32bit import Chooser
 from mlf_sdk.compiler.kernels.rescale import Rescale, choose_rescale
 from mlf_sdk.compiler.operators import Array
@@ -118,7 +118,7 @@ def dense(
         read_first = {0: 0}
         return layer.kernel(
             "dense", body, tile.helpers, tile.constants, read_first, workspace_bytes=tile.buffer_bytes,
-            tile=tile_text(tile.channels),
+            tile=tile_of(tile.channels),
         )  # fmt: skip
 
     return kernel

@@ -55,6 +55,7 @@ class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         counted: kernels that were measured, the chosen one first; empty: it was chosen by rule.
         origin: generator of the kernel's code, e.g. ``TVM 0.27.0``; empty: the compiler of the archive.
         inside: layers of a region that runs by rows, in their order; empty: it is one layer.
+        tile: results for which one load of an input serves, and one of a weight.
     """
 
     number: Count
@@ -64,6 +65,7 @@ class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     counted: tuple[KernelCost, ...] = ()
     origin: str = ""
     inside: tuple[InnerLayer, ...] = ()
+    tile: tuple[Count, Count] = (1, 1)
 
 
 class OverlapFact(msgspec.Struct, frozen=True, kw_only=True):

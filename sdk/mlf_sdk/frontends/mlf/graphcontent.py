@@ -112,6 +112,7 @@ class _Builder:
                 ),
                 origin=kernel.origin,
                 inside=self._inside(operator),
+                tile=kernel.tile[:2] if kernel.tile else (1, 1),
             ),
             stream=self._stream(operator, kernel.stream),
         )

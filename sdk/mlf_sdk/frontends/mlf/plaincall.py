@@ -83,6 +83,7 @@ def _layer(facts: CallFacts) -> Layer | None:
             Layer(number=one.number, operator=one.operator, detail=one.detail, kernel="", macs=one.macs)
             for one in stated.inside
         ),
+        tile=stated.tile,
     )
 
 
@@ -109,6 +110,7 @@ def facts_of(step: Step) -> CallFacts | None:
                 InnerLayer(number=one.number, operator=one.operator, detail=one.detail, macs=one.macs)
                 for one in layer.inside
             ),
+            tile=layer.tile,
         )
         if layer
         else None,

@@ -18,7 +18,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.check import row_faults
 from mlf_sdk.targets.boards.isa import cross_isa, isa_of
-from mlf_sdk.targets.boards.row import Board, Machine
+from mlf_sdk.targets.boards.row import Board, Machine, Memory
 from mlf_sdk.tools.checks import name_hint
 from mlf_sdk.tools.rowfile import read_checked, read_row
 
@@ -144,8 +144,11 @@ def counter_hz(board: Board) -> int | None:
     return machine.counter_hz if machine is not None else None
 
 
-def baremetal_context(board: Board) -> dict[str, Any]:
+def baremetal_context(board: Board, code: Memory | None = None) -> dict[str, Any]:
     """Values for the templates of ``board_templates/baremetal`` (documented at the top of each).
+
+    Args:
+        code: memory that kernels run from; None: the first flash.
 
     Raises:
         InputError: the board is not for bare metal.
@@ -166,6 +169,8 @@ def baremetal_context(board: Board) -> dict[str, Any]:
         "ram": board.ram.name,
         "more_ram": [m.name for m in others if m.kind == "ram"],
         "more_flash": [m.name for m in others if m.kind == "flash"],
+        "code_memory": code.name if code is not None else "",
+        "code_is_ram": code is not None and code.kind == "ram",
         "stack_bytes": board.stack_bytes,
         "stack_guard": _stack_guard(board),
         "clock_hz": board.clock_hz,

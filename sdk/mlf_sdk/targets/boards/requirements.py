@@ -199,18 +199,22 @@ def check_fit(
     params = sum(layout.params_bytes for layout in layouts)
     models = [layout.model for layout in layouts]
     arenas = sum(link.arena_reserved_bytes for link in linkages if link.owns_arena)
-    rpc = board.rpc
-    server = 2 * rpc.max_payload + rpc.window_bytes + SERVER_STATE_BYTES if options.app == "rpc" else 0
     in_ram = params if options.params == "ram" else 0
     parts = {
         "arena": arenas,
         "stack": board.stack_bytes,
-        "RPC server": server,
+        "RPC server": server_bytes(board, options),
         "input of the benchmark": _benchmark_bytes(models, options),
         "parameters": in_ram,
     }
     _refuse("RAM", board.ram.name, board.ram.size_bytes, parts, board, _ram_hints(layouts, options))
     _refuse("flash", board.flash.name, board.flash.size_bytes, {"parameters": params}, board, [])
+
+
+def server_bytes(board: Board, options: ProjectOptions) -> int:
+    """RAM of the RPC server, at least; 0 in other applications."""
+    rpc = board.rpc
+    return 2 * rpc.max_payload + rpc.window_bytes + SERVER_STATE_BYTES if options.app == "rpc" else 0
 
 
 def _benchmark_bytes(models: Sequence[Model], options: ProjectOptions) -> int:

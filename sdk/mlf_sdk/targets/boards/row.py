@@ -13,6 +13,7 @@ from mlf_sdk.errors import InputError, ToolError
 
 Word = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
 Positive = Annotated[int, Meta(ge=1, le=0xFFFFFFFF)]
+Cycles = Annotated[float, Meta(gt=0, le=10_000)]
 BoardName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_.-]{0,63}\Z")]
 Identifier = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,31}\Z")]
 Text = Annotated[str, Meta(pattern=r"\A[ -!#-\[\]-~]{1,100}\Z")]  # no quotes, backslashes, controls
@@ -34,6 +35,9 @@ class Memory(_Row, frozen=True, kw_only=True):
         origin: lowest address.
         size_bytes: its size.
         boot: the CPU takes its vector table from the start of this one (default: the first flash).
+        read_cycles, write_cycles: of a word of 32 bits that follows the one before it, and of one anywhere:
+            ``--place`` chooses memories by them, and of equal ones the first in the row.
+        code: functions may run from it; a RAM: start-up copies them there.
     """
 
     name: Identifier
@@ -41,6 +45,9 @@ class Memory(_Row, frozen=True, kw_only=True):
     origin: Word
     size_bytes: Positive
     boot: bool = False
+    read_cycles: tuple[Cycles, Cycles] = (1.0, 1.0)
+    write_cycles: tuple[Cycles, Cycles] = (1.0, 1.0)
+    code: bool = False
 
     @property
     def end(self) -> int:

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memories of a board as the planner sees them: room, and cycles for a word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.planner.traffic import Traffic
+
+_OVERHEAD_BYTES: Final = 128  # for each of arena, state and parameters in a memory
+
+
+class Bank(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that can hold buffers or weights.
+
+    Attributes:
+        name: as the board's row has it.
+        is_ram: buffers may lie in it; else constants alone.
+        size_bytes: free for models.
+        read_cycles, write_cycles: of a word that follows the one before it, and of one anywhere.
+        noinit, data, rodata: beginnings of section names: of what nobody clears, of what start-up copies, of
+            constants; empty: the memory can't hold such.
+    """
+
+    name: str
+    is_ram: bool
+    size_bytes: int
+    read_cycles: tuple[float, float] = (1.0, 1.0)
+    write_cycles: tuple[float, float] = (1.0, 1.0)
+    noinit: str = ""
+    data: str = ""
+    rodata: str = ""
+
+    def cycles(self, traffic: Traffic) -> float:
+        """Cycles that ``traffic`` takes in this memory."""
+        return (
+            traffic.reads * self.read_cycles[0]
+            + traffic.scattered_reads * self.read_cycles[1]
+            + traffic.writes * self.write_cycles[0]
+        )
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes for buffers and weights, without guards and alignment."""
+        return max(0, self.size_bytes - (3 if self.is_ram else 1) * _OVERHEAD_BYTES)
+
+    @property
+    def holds_constants(self) -> bool:
+        """Return whether weights may lie in it."""
+        return bool(self.data if self.is_ram else self.rodata)
+
+
+class Pins(msgspec.Struct, frozen=True, kw_only=True):
+    """Memories that the user chose.
+
+    Attributes:
+        weights, arena, state: of all of a kind; empty: the planner chooses.
+        code: of kernels; empty: where code lies.
+        names: of single tensors, steps, or constants, by name; they come before the kinds.
+    """
+
+    weights: str = ""
+    arena: str = ""
+    state: str = ""
+    code: str = ""
+    names: Mapping[str, str] = {}
+
+
+KINDS = ("weights", "arena", "state")
+AUTO = "auto"
+
+
+def parse_pins(texts: Sequence[str]) -> Pins:
+    """Pins in the values of ``--place``: ``auto``, or ``NAME=MEMORY`` with commas between them.
+
+    Raises:
+        InputError: a value is of another form, or a name has two memories.
+    """
+    kinds: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for part in (part.strip() for text in texts for part in text.split(",")):
+        if part == AUTO:
+            continue
+        name, equals, memory = (one.strip() for one in part.rpartition("="))
+        if not (name and equals and memory):
+            raise InputError(
+                f"invalid value '{part}'",
+                where="--place",
+                hint="Give auto, or weights, arena, state, code or a NAME with =MEMORY, and commas between.",
+            )
+        chosen = kinds if name in (*KINDS, "code") else names
+        if chosen.setdefault(name, memory) != memory:
+            raise InputError(f"'{name}' has two memories: {chosen[name]} and {memory}", where="--place")
+    return Pins(**kinds, names=names)
+
+
+def check_pins(pins: Pins, banks: Sequence[Bank], board: str) -> None:
+    """Refuse pins to a memory that the board lacks, or that can't hold what is pinned there.
+
+    Raises:
+        InputError: with the memories that there are.
+    """
+    by_name = {bank.name: bank for bank in banks}
+    known = ", ".join(f"{bank.name} ({bank.size_bytes:,} bytes free)" for bank in banks)
+    pinned = {**{kind: getattr(pins, kind) for kind in KINDS if getattr(pins, kind)}, **pins.names}
+    for name, memory in pinned.items():
+        if memory not in by_name:
+            raise InputError(
+                f"{board} has no memory '{memory}' for {name}", where="--place", hint=f"It has: {known}."
+            )
+        if name in ("arena", "state") and not by_name[memory].is_ram:
+            ram = ", ".join(bank.name for bank in banks if bank.is_ram)
+            raise InputError(
+                f"{memory} can't be written: {name} needs RAM", where="--place", hint=f"Its RAM: {ram}."
+            )

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several memories: what lies where, at what cost, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from memory_models import COSTS, drawn_model, flash, least_cycles, ram
+from mlf_sdk.errors import DoesNotFitError, InputError
+from mlf_sdk.ir.model import TensorKind
+from mlf_sdk.planner.layout import lay_out
+from mlf_sdk.planner.memories import Pins, check_pins, parse_pins
+from mlf_sdk.planner.spread import place_model
+from mlf_sdk.planner.traffic import step_traffic, traffic_of
+
+SPARE = 3 * 128  # of a RAM, for guards and alignment
+BIG = 1 << 20
+
+
+def three(*sizes: int):
+    return [
+        *(ram(f"m{n}", size + SPARE, cost) for n, (size, cost) in enumerate(zip(sizes, COSTS, strict=True))),
+        flash("flash", BIG),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_choice_costs_no_more_than_an_exhaustive_searchs_by_five_percent(seed: int) -> None:
+    model = drawn_model(seed, steps=3 + seed % 8, constants=seed % 2)
+    whole = lay_out(model).arena_bytes
+    banks = three(whole // 3 // 16 * 16 + 16 * (seed % 5), whole // 2 // 16 * 16, 2 * whole)
+    chosen = place_model(model, banks, Pins())
+    least = least_cycles(model, banks, SPARE)
+    assert least < math.inf
+    assert least <= chosen.cycles * (1 + 1e-9)
+    assert chosen.cycles <= 1.05 * least
+
+
+@pytest.mark.parametrize("seed", range(40, 60))
+def test_large_models_cost_no_more_than_all_in_one_memory_does(seed: int) -> None:
+    model = drawn_model(seed, steps=40, constants=20)
+    whole = lay_out(model).arena_bytes
+    small = three(whole // 4 // 16 * 16, whole // 2 // 16 * 16, 4 * whole)
+    chosen = place_model(model, small, Pins())
+    only = place_model(model, small, Pins(arena="m2", weights="flash"))
+    assert only.cycles == pytest.approx(only.slow_cycles)
+    assert chosen.cycles < 0.8 * only.cycles
+    assert chosen.slow_cycles == only.slow_cycles
+    for part in chosen.layout.arenas:
+        assert part.lower_bound_bytes <= part.size_bytes <= part.bank.size_bytes - SPARE
+
+
+def test_one_memory_that_holds_all_gives_the_plan_that_it_had() -> None:
+    model = drawn_model(7, steps=20)
+    base = lay_out(model)
+    (part,) = place_model(model, [ram("only", BIG), flash("flash", BIG)], Pins(weights="flash")).layout.arenas
+    assert (part.first, part.size_bytes) == (0, base.arena_bytes)
+
+
+def test_offsets_of_each_memory_lie_within_its_range_and_none_is_in_two() -> None:
+    model = drawn_model(11, steps=30, constants=12)
+    whole = lay_out(model).arena_bytes
+    layout = place_model(model, three(whole // 4, whole // 2, 2 * whole), Pins()).layout
+    assert len(layout.arenas) > 1
+    for buffer in layout.plan.buffers:
+        inside = [
+            part
+            for part in layout.arenas
+            if part.first <= buffer.offset
+            and buffer.offset + buffer.size_bytes <= part.first + part.size_bytes
+        ]
+        assert len(inside) == 1
+    ends = [(part.first, part.first + part.size_bytes) for part in layout.arenas]
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ends))
+    assert len(layout.params_blob()) == layout.params_bytes
+    for tensor in model.constants:
+        at = layout.constant_offsets[tensor.id]
+        assert any(p.first <= at and at + tensor.size_bytes <= p.first + p.size_bytes for p in layout.params)
+
+
+def test_pins_hold_whatever_they_cost() -> None:
+    model = drawn_model(3, steps=12, constants=4)
+    banks = three(BIG, BIG, BIG)
+    chosen = place_model(model, banks, Pins(arena="m1", weights="m2", names={"input_0": "m2"})).layout
+    assert {part.bank.name for part in chosen.arenas} == {"m1", "m2"}
+    assert [part.bank.name for part in chosen.params] == ["m2"]
+    slow = next(part for part in chosen.arenas if part.bank.name == "m2")
+    assert slow.first <= chosen.offset(0) < slow.first + slow.size_bytes
+    step = place_model(model, banks, Pins(weights="flash", names={"step_0": "m1"})).layout
+    assert {part.bank.name for part in step.params} == {"m1", "flash"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (("dtcm",), "invalid value 'dtcm'"),
+        (("weights=",), "invalid value"),
+        (("=dtcm",), "invalid value"),
+        (("arena=a,arena=b",), "two memories: a and b"),
+        (("x=a", "x=b"), "two memories"),
+    ],
+)
+def test_a_pin_of_another_form_is_refused(texts: tuple[str, ...], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        parse_pins(texts)
+
+
+def test_pins_are_read() -> None:
+    pins = parse_pins(("auto", "weights=qspi, arena=dtcm", "serving:0=sram"))
+    assert pins == Pins(weights="qspi", arena="dtcm", names={"serving:0": "sram"})
+
+
+def test_memories_that_are_not_there_or_cant_hold_it_are_refused() -> None:
+    banks = three(1000, 2000, 3000)
+    with pytest.raises(InputError, match="no memory 'dtcm' for arena") as error:
+        check_pins(Pins(arena="dtcm"), banks, "board b")
+    assert "m0 (1,384 bytes free)" in error.value.hint
+    with pytest.raises(InputError, match="flash can't be written: state needs RAM"):
+        check_pins(Pins(state="flash"), banks, "board b")
+    with pytest.raises(InputError, match="no tensor, constant or step 'steps_0'") as error:
+        place_model(drawn_model(1, steps=3), banks, Pins(names={"steps_0": "m0"}))
+    assert "step_0" in error.value.hint
+
+
+def test_what_does_not_fit_says_by_how_many_bytes() -> None:
+    model = drawn_model(5, steps=12)
+    largest = max(t.size_bytes for t in model.tensors if t.kind is not TensorKind.CONSTANT)
+    with pytest.raises(DoesNotFitError, match=r"16 more than any memory has for it \(m0"):
+        place_model(model, three(largest - 16, largest - 16, largest - 16), Pins())
+    bound = lay_out(model).plan.lower_bound_bytes
+    room = max(largest, bound // 3 // 16 * 16 - 16)
+    with pytest.raises(DoesNotFitError, match=rf"{bound:,} bytes of RAM at one time; there are"):
+        place_model(model, [ram("a", room + SPARE), flash("flash", BIG)], Pins())
+
+
+def test_weights_are_read_for_each_tile_of_pixels_and_inputs_for_each_tile_of_channels() -> None:
+    model = drawn_model(2, steps=2, constants=1)
+    step = model.steps[0]
+    layer = step.layer
+    assert layer is not None
+    weights = model.tensors[step.inputs[-1]]
+    traffic = step_traffic(model, step)
+    channels, pixels = layer.tile
+    positions = layer.macs // weights.size_bytes
+    assert traffic[weights.id].reads == weights.size_bytes // 4 * -(-positions // pixels)
+    source = (step.index, 0) if step.workspaces else step.inputs[0]
+    assert traffic[source].reads >= layer.macs // channels // 4
+    whole = traffic_of(model)
+    assert whole[0].writes == model.tensors[0].size_bytes // 4
