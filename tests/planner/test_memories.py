@@ -8,13 +8,13 @@ import math
 
 import pytest
 
-from memory_models import COSTS, drawn_model, flash, least_cycles, ram
+from memory_models import COSTS, convolution, drawn_model, flash, least_cycles, ram
 from mlf_sdk.errors import DoesNotFitError, InputError
 from mlf_sdk.ir.model import TensorKind
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.planner.memories import Pins, check_pins, parse_pins
 from mlf_sdk.planner.spread import place_model
-from mlf_sdk.planner.traffic import step_traffic, traffic_of
+from mlf_sdk.planner.traffic import Traffic, step_traffic, traffic_of
 
 SPARE = 3 * 128  # of a RAM, for guards and alignment
 BIG = 1 << 20
@@ -136,17 +136,24 @@ def test_what_does_not_fit_says_by_how_many_bytes() -> None:
         place_model(model, [ram("a", room + SPARE), flash("flash", BIG)], Pins())
 
 
-def test_weights_are_read_for_each_tile_of_pixels_and_inputs_for_each_tile_of_channels() -> None:
-    model = drawn_model(2, steps=2, constants=1)
+@pytest.mark.parametrize("scratch", [False, True])
+@pytest.mark.parametrize("tile", [(1, 1), (2, 4)])
+def test_a_convolution_reads_weights_for_each_tile_of_pixels_and_inputs_for_each_of_channels(
+    tile: tuple[int, int], scratch: bool
+) -> None:
+    """3x3 windows over 8x8 pixels of 4 channels, 16 outputs each."""
+    model = convolution(tile, scratch=scratch)
     step = model.steps[0]
-    layer = step.layer
-    assert layer is not None
-    weights = model.tensors[step.inputs[-1]]
+    channels, pixels = tile
+    macs = 8 * 8 * 16 * 9 * 4
     traffic = step_traffic(model, step)
-    channels, pixels = layer.tile
-    positions = layer.macs // weights.size_bytes
-    assert traffic[weights.id].reads == weights.size_bytes // 4 * -(-positions // pixels)
-    source = (step.index, 0) if step.workspaces else step.inputs[0]
-    assert traffic[source].reads >= layer.macs // channels // 4
+    assert traffic[1].reads == 9 * 4 * 16 // 4 * (64 // pixels)
+    windows = 8 * 8 * 9 * 4
+    if scratch:  # windows are copied as 16-bit values, from which the inner loop reads
+        assert traffic[0].reads == windows // 4
+        assert traffic[0, 0] == Traffic(reads=macs // channels * 2 // 4, writes=windows * 2 // 4)
+    else:
+        assert traffic[0].reads == macs // channels // 4
+    assert traffic[2] == Traffic(writes=8 * 8 * 16 // 4)
     whole = traffic_of(model)
-    assert whole[0].writes == model.tensors[0].size_bytes // 4
+    assert whole[0].writes == 8 * 8 * 4 // 4 and whole[2].reads == 8 * 8 * 16 // 4

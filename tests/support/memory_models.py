@@ -83,6 +83,43 @@ def drawn_model(seed: int, steps: int, constants: int = 2) -> Model:
                 ),
             )
         )
+    return _model(tensors, calls, made[-1])
+
+
+def convolution(tile: tuple[int, int], *, scratch: bool) -> Model:
+    """One layer: 3x3 windows over 8x8 pixels of 4 channels, 16 outputs each."""
+    shapes = {
+        TensorKind.INPUT: (1, 8, 8, 4),
+        TensorKind.CONSTANT: (16, 3, 3, 4),
+        TensorKind.INTERMEDIATE: (1, 8, 8, 16),
+    }
+    tensors = [
+        Tensor(
+            id=number,
+            name=kind.value,
+            c_name=kind.value,
+            dtype=_BYTE,
+            shape=shape,
+            kind=kind,
+            data=bytes(576) if kind is TensorKind.CONSTANT else None,
+        )
+        for number, (kind, shape) in enumerate(shapes.items())
+    ]
+    step = Step(
+        index=0,
+        name="conv",
+        symbol="f",
+        inputs=(0, 1),
+        outputs=(2,),
+        workspaces=(Workspace(slot=0, size_bytes=64, span=_WHOLE),) * scratch,
+        layer=Layer(
+            number=0, operator="CONV_2D", detail="3x3", kernel="", macs=8 * 8 * 16 * 9 * 4, tile=tile
+        ),
+    )
+    return _model(tensors, [step], 2)
+
+
+def _model(tensors: Sequence[Tensor], steps: Sequence[Step], output: int) -> Model:
     return Model(
         name="drawn",
         c_name="drawn",
@@ -93,9 +130,9 @@ def drawn_model(seed: int, steps: int, constants: int = 2) -> Model:
         targets=(),
         tensors=tuple(tensors),
         inputs=(0,),
-        outputs=(made[-1],),
+        outputs=(output,),
         output_names=("y",),
-        steps=tuple(calls),
+        steps=tuple(steps),
         units=(),
         summary=MemorySummary(),
     )

@@ -76,57 +76,78 @@ def traffic_of(model: Model) -> dict[Key, Traffic]:
 
 def step_traffic(model: Model, step: Step) -> Mapping[Key, Traffic]:
     """Traffic of one step; the addresses of an argument count for the tensor that owns its storage."""
-    layer = step.layer
-    macs = layer.macs if layer else 0
-    channels, pixels = (max(1, extent) for extent in (layer.tile if layer else (1, 1)))
-    scattered = layer is not None and layer.operator in _SCATTERED
-    constants = [i for i in step.inputs if model.root(i).kind is TensorKind.CONSTANT]
-    values = [i for i in step.inputs if i not in constants]
-    positions = _positions(model, constants, macs)
+    work = _Work(model, step)
     result: dict[Key, Traffic] = {}
 
     def add(key: Key, traffic: Traffic) -> None:
         result[key] = result.get(key, Traffic()) + traffic
 
-    for tensor in constants:
+    for tensor in work.constants:
         words = _words(model.tensors[tensor].size_bytes)
-        add(model.root(tensor).id, Traffic(reads=words * max(1, -(-positions // pixels))))
-    loaded = macs // channels  # elements of the input that the inner loop loads
-    scratch = bool(step.workspaces or step.workspace_stack_bytes)
-    for place, tensor in enumerate(values):
-        one = model.tensors[tensor]
-        words = _words(one.size_bytes)
-        if place == 0 and loaded and not scratch:
-            words = max(words, _words(loaded * one.size_bytes // max(1, one.elements)))
-        add(
-            model.root(tensor).id,
-            Traffic(scattered_reads=words) if scattered else Traffic(reads=words),
-        )
+        add(model.root(tensor).id, Traffic(reads=words * work.passes))
+    for place, tensor in enumerate(work.values):
+        words = _words(model.tensors[tensor].size_bytes)
+        if place == 0:
+            words = max(words, _words(work.input_elements * work.element_bytes))
+        is_scattered = step.layer is not None and step.layer.operator in _SCATTERED
+        add(model.root(tensor).id, Traffic(scattered_reads=words) if is_scattered else Traffic(reads=words))
     for tensor in (*step.outputs, *(step.inputs[position] for position in step.writes)):
         add(model.root(tensor).id, Traffic(writes=_words(model.tensors[tensor].size_bytes)))
     sizes = {w.slot: w.size_bytes for w in step.workspaces}
     if step.workspace_stack_bytes:
         sizes[step.stack_slot] = step.workspace_stack_bytes
-    copied = _words(sum(model.tensors[i].size_bytes for i in values))
     total = sum(sizes.values())
     for slot, size_bytes in sizes.items():
-        words = _words(size_bytes)
         share = size_bytes / total if total else 0.0
-        add(
-            (step.index, slot),
-            Traffic(reads=max(words, int(share * _words(loaded))), writes=max(words, int(share * copied))),
+        read, written = (
+            max(_words(size_bytes), int(share * _words(elements * work.scratch_bytes)))
+            for elements in (work.loaded, work.copied)
         )
+        add((step.index, slot), Traffic(reads=read, writes=written))
     return result
 
 
-def _positions(model: Model, constants: list[int], macs: int) -> int:
-    """Times that each weight is needed: pixels of the output; 1 where that is not known."""
-    largest = max(
-        (model.tensors[i] for i in constants),
-        key=lambda tensor: (tensor.size_bytes, -tensor.id),
-        default=None,
-    )
-    return macs // max(1, largest.size_bytes) if largest is not None and largest.size_bytes else 1
+class _Work:
+    """Elements that the inner loop of a step loads.
+
+    Attributes:
+        constants, values: inputs of the step, in their order.
+        passes: times that the constants are read.
+        loaded: elements of the input, for all channels.
+        copied: of these, what is copied to scratch: the windows, or all of the input.
+        element_bytes, scratch_bytes: of an element of the input, and of its copy: bytes are widened to be
+            multiplied in pairs.
+    """
+
+    def __init__(self, model: Model, step: Step) -> None:
+        layer = step.layer
+        macs = layer.macs if layer else 0
+        channels, pixels = (max(1, extent) for extent in (layer.tile if layer else (1, 1)))
+        self.constants = [i for i in step.inputs if model.root(i).kind is TensorKind.CONSTANT]
+        self.values = [i for i in step.inputs if i not in self.constants]
+        x = model.tensors[self.values[0]] if self.values else None
+        y = model.tensors[step.outputs[0]] if step.outputs else None
+        last = max(1, y.shape[-1]) if y is not None and y.shape else 1
+        elements = x.elements if x is not None else 0
+        is_region = layer is not None and bool(layer.inside)
+        self.has_scratch = bool(step.workspaces or step.workspace_stack_bytes)
+        self.element_bytes = x.size_bytes // max(1, x.elements) if x is not None else 1
+        self.scratch_bytes = 2 if self.element_bytes == 1 and not is_region else self.element_bytes
+        self.loaded = macs // channels
+        is_depthwise = layer is not None and "DEPTHWISE" in layer.operator.upper()
+        self.copied = elements if is_depthwise or is_region else max(elements, macs // last)
+        if not macs:
+            self.passes = 1
+        elif is_region or y is None:
+            largest = max((model.tensors[i].size_bytes for i in self.constants), default=0)
+            self.passes = max(1, -(-(macs // max(1, largest)) // pixels))
+        else:
+            self.passes = -(-(y.elements // last) // pixels)
+
+    @property
+    def input_elements(self) -> int:
+        """Elements of the first input that are read from where it lies."""
+        return self.copied if self.has_scratch else self.loaded
 
 
 def _words(size_bytes: int) -> int:

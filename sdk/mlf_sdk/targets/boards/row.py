@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.errors import InputError
 
 Word = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
 Positive = Annotated[int, Meta(ge=1, le=0xFFFFFFFF)]
@@ -35,8 +34,7 @@ class Memory(_Row, frozen=True, kw_only=True):
         origin: lowest address.
         size_bytes: its size.
         boot: the CPU takes its vector table from the start of this one (default: the first flash).
-        read_cycles, write_cycles: of a word of 32 bits that follows the one before it, and of one anywhere:
-            ``--place`` chooses memories by them, and of equal ones the first in the row.
+        read_cycles, write_cycles: of a word of 32 bits that follows the one before it, and of one anywhere.
         code: functions may run from it; a RAM: start-up copies them there.
     """
 
@@ -290,22 +288,9 @@ class Board(_Row, frozen=True, kw_only=True):
         return tuple((m.name, m.origin, m.size_bytes) for m in self.memories)
 
     def _first(self, kind: str) -> Memory:
-        for memory in self.memories:
-            if memory.kind == kind:
-                return memory
-        raise InputError(f"the board has no {kind}", where=f"board {self.name}")
-
-
-def with_arguments(board: Board, arguments: Iterable[str]) -> Board:
-    """Return an emulated board with more arguments for its emulator.
-
-    Raises:
-        ToolError: it is not emulated.
-    """
-    if board.qemu is None:
-        raise ToolError("only an emulated board counts instructions", where=f"board {board.name}")
-    qemu = msgspec.structs.replace(board.qemu, args=(*board.qemu.args, *arguments))
-    return msgspec.structs.replace(board, qemu=qemu)
+        if (first := next((m for m in self.memories if m.kind == kind), None)) is None:
+            raise InputError(f"the board has no {kind}", where=f"board {self.name}")
+        return first
 
 
 class MachineMemory(_Row, frozen=True, kw_only=True):
