@@ -15,8 +15,7 @@ from archives import Spec, build, write
 from cli_helpers import Called, Caller
 from mlf_sdk.errors import MissingToolError
 from mlf_sdk.targets.baremetal import BaremetalTarget
-from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.launch import with_arguments
+from mlf_sdk.targets.boards.load import find_board, with_arguments
 from mlf_sdk.targets.qemu import QemuOptions, start_qemu
 from mlf_sdk.targets.unicorn import launch
 from mlf_sdk.targets.unicorn.launch import emulator_title, unicorn_lacks, uses_unicorn

@@ -14,12 +14,12 @@ from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError, NotBuiltError
 from mlf_sdk.targets.boards.isa import board_toolchain, counter_source, cross_isa
-from mlf_sdk.targets.boards.load import baremetal_context
+from mlf_sdk.targets.boards.load import baremetal_context, with_arguments
 from mlf_sdk.targets.boards.requirements import store_values
 from mlf_sdk.targets.boards.row import Board, Memory
 from mlf_sdk.targets.compilers import cmsis_nn_includes
 from mlf_sdk.targets.host import CmakeTarget, crt_folders
-from mlf_sdk.targets.launch import keep_emulated_slots, with_arguments, with_slots
+from mlf_sdk.targets.launch import keep_emulated_slots, with_slots
 from mlf_sdk.targets.target import Ability, FlashChoice, Log, Target
 from mlf_sdk.tools.isas import Isa, load_isas
 from mlf_sdk.tools.toolchains import choose_toolchain

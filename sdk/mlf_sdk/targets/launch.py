@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.targets.boards.load import machine_of
+from mlf_sdk.targets.boards.load import machine_of, with_arguments
 from mlf_sdk.targets.boards.row import Board, MachineMemory
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.wire.codes import DeviceError, NoAnswerError
@@ -226,15 +226,3 @@ def _kept_memory(board: Board) -> MachineMemory | None:
     more = [m.origin for m in board.memories if m.kind == "ram" and m.name != board.ram.name]
     main = (m for m in machine.memories if m.main)
     return next((m for m in main if any(0 <= at - m.origin < m.size_bytes for at in more)), None)
-
-
-def with_arguments(board: Board, arguments: Iterable[str]) -> Board:
-    """Return an emulated board with more arguments for its emulator.
-
-    Raises:
-        ToolError: it is not emulated.
-    """
-    if board.qemu is None:
-        raise ToolError("only an emulated board counts instructions", where=f"board {board.name}")
-    qemu = msgspec.structs.replace(board.qemu, args=(*board.qemu.args, *arguments))
-    return msgspec.structs.replace(board, qemu=qemu)

@@ -7,14 +7,14 @@ the same way (:mod:`mlf_sdk.targets.boards.check`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.check import row_faults
 from mlf_sdk.targets.boards.isa import cross_isa, isa_of
@@ -193,6 +193,18 @@ def baremetal_context(board: Board, code: Memory | None = None) -> dict[str, Any
             for write in board.init
         ],
     }
+
+
+def with_arguments(board: Board, arguments: Iterable[str]) -> Board:
+    """Return an emulated board with more arguments for its emulator.
+
+    Raises:
+        ToolError: it is not emulated.
+    """
+    if board.qemu is None:
+        raise ToolError("only an emulated board counts instructions", where=f"board {board.name}")
+    qemu = msgspec.structs.replace(board.qemu, args=(*board.qemu.args, *arguments))
+    return msgspec.structs.replace(board, qemu=qemu)
 
 
 def irq_handlers(board: Board) -> list[str]:

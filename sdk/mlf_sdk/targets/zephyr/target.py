@@ -14,11 +14,11 @@ from mlf_sdk.codegen.lock import LockZephyr, read_lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.errors import InputError
+from mlf_sdk.targets.boards.load import with_arguments
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
-from mlf_sdk.targets.launch import with_arguments
 from mlf_sdk.targets.target import Ability, BoardTarget, FlashChoice, Log, Regions, Target, TargetChoice
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr, find_module
 from mlf_sdk.targets.zephyr.buildfolder import find_build, image_in, remember_options
