@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.passes import PASSES
@@ -23,6 +24,17 @@ def graph_of(model: bytes, folder: Path) -> Graph:
     path = folder / "model.tflite"
     path.write_bytes(model)
     return load_tflite(path)
+
+
+def read_onnx(path: Path) -> Graph:
+    """The graph of an ONNX model before any pass; skips the test where it can't be read."""
+    from mlf_sdk.compiler.onnx.load import model_faults, read_graph
+
+    faults = model_faults(path)
+    graph = read_graph(path, "m", {}, 1, faults).graph
+    if faults.faults:
+        pytest.skip("not read")
+    return graph
 
 
 def random_values(random: np.random.Generator, value: Value) -> Array:

@@ -7,13 +7,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
-from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.operators import Array, Move
 
 Shape = tuple[int, ...]
+TO_LAST: Final = (0, 2, 3, 1)
+TO_FIRST: Final = (0, 3, 1, 2)
+_MOST: Final = 1 << 22  # elements of a region that is looked at one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,3 +184,74 @@ def _stepped(axis: Axis) -> tuple[int, Axis]:
     if step < 0 or any(b - a != step for a, b in pairwise(places)):
         return 0, axis
     return (places[0] if places else 0), Axis(extent=axis.extent, source=step, target=axis.target)
+
+
+# Orders of axes: channels after the batch, and channels last
+
+
+def keeps_order(shape: Shape, order: Shape) -> bool:
+    """Return whether the axes with more than one element stay in their order."""
+    wide = [i for i in order if shape[i] > 1]
+    return wide == sorted(wide)
+
+
+def shape_with_channels_last(shape: Shape) -> Shape:
+    """Shape with channels last, of a tensor with one or two axes behind its channels."""
+    n, c, *space = shape
+    return (n, *(1,) * (2 - len(space)), *space, c)
+
+
+def axis_with_channels_last(axis: int, rank: int) -> int:
+    """Place with channels last of an axis of a tensor with three or four."""
+    return (0, 3, *range(1 + 4 - rank, 3))[axis]
+
+
+def with_channels_last(data: Array) -> Array:
+    """An array of three or four axes with its channels last."""
+    if data.ndim == 3:
+        data = data[:, :, None, :]
+    return np.ascontiguousarray(data.transpose(TO_LAST))
+
+
+def order_of(move: Move, x: Shape, y: Shape) -> Shape | None:
+    """Order of axes of a move that is a transposition of a tensor with its channels."""
+    if len(move.regions) != 1 or move.fill is not None:
+        return None
+    for order in (TO_LAST, TO_FIRST, (0, 2, 1)):
+        same = len(x) == len(order) and tuple(x[i] for i in order) == y
+        if same and move.regions[0] == simplified(transpose(x, order)):
+            return order
+    return None
+
+
+def region_with_channels_last(region: Region, x: Shape, y: Shape) -> Region | None:
+    """A region of tensors with their channels last; None where it does not go along single axes."""
+    source, target = region.indices()
+    if source.size > _MOST or not source.size:
+        return None
+    from_, to = np.unravel_index(source, x), np.unravel_index(target, y)
+    shape_x, shape_y = shape_with_channels_last(x), shape_with_channels_last(y)
+    axes: dict[int, Axis] = {}
+    count, first_target = 1, 0
+    for axis in range(len(y)):
+        places, first = np.unique(to[axis], return_index=True)
+        chosen = from_[axis][first]
+        if (chosen[np.searchsorted(places, to[axis])] != from_[axis]).any():
+            return None
+        step = int(places[1] - places[0]) if places.size > 1 else 1
+        if (np.diff(places) != step).any():
+            return None
+        at = axis_with_channels_last(axis, len(y))
+        source_step, target_step = strides(shape_x)[at], strides(shape_y)[at]
+        axes[at] = Axis(
+            extent=places.size, source=tuple(int(p) * source_step for p in chosen), target=step * target_step
+        )
+        first_target += int(places[0]) * target_step
+        count *= places.size
+    if count != source.size:
+        return None
+    turned = Region(
+        input=region.input, output=region.output, source=0, target=first_target,
+        axes=tuple(axes[at] for at in sorted(axes)),
+    )  # fmt: skip
+    return simplified(turned)

@@ -11,18 +11,14 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.computed import ArgExtreme
 from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.movement import move_through_dequantise, moved
+from mlf_sdk.compiler.onnx.movement import moved
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
 
 
 def _blocks(context: Context, node: Node, first: Shape, order: Shape, shape: Shape) -> None:
     """Reshape, transpose, reshape."""
-
-    def build(source: Tensor, name: str) -> Tensor:
-        return moved(context, node, source, name, shape, (regions.transpose(first, order),))
-
-    move_through_dequantise(context, node, node.input(), build)
+    moved(context, node, node.input(), shape, regions.transpose(first, order))
 
 
 def depth_to_space(context: Context, node: Node) -> None:
@@ -62,7 +58,7 @@ def place_of_extreme(
         last: of equal elements the last one's, not the first one's.
     """
     x = node.input()
-    source = context.value(x.stored or x)
+    source = context.value(x)
     shape = (*x.shape[:axis], *((1,) if keep else ()), *x.shape[axis + 1 :])
     result, y = context.output(name, np.dtype(np.int64), shape)
     smallest = node.kind == "ArgMin"

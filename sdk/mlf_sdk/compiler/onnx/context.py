@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values and operators of a graph while it is built from an ONNX model.
 
-A tensor of the model has up to two values: its elements in the order of ONNX (channels before height and
-width), and with the channels last, as kernels want them. Either is made from the other only when an
-operator asks for it, so that a chain of layers never changes the order in between.
+Layers read and write the channels last, everything else the order of ONNX (channels before height and width);
+`sink_transpositions` removes the changes of order in between.
 """
 
 from __future__ import annotations
@@ -15,12 +14,19 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.graph import FLOAT32, INT8, GraphBuilder, Value, refuse
+from mlf_sdk.compiler.graph import FLOAT32, GraphBuilder, Value, refuse
 from mlf_sdk.compiler.onnx.budget import Budget
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
-from mlf_sdk.compiler.onnx.tensor import NHWC, Shape, Tensor, kept_type, nhwc_shape, to_nhwc
-from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Move, Reshape
-from mlf_sdk.compiler.regions import Region
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, kept_type
+from mlf_sdk.compiler.operators import Array, Convert, Move, Reshape
+from mlf_sdk.compiler.regions import (
+    TO_FIRST,
+    TO_LAST,
+    Region,
+    keeps_order,
+    shape_with_channels_last,
+    with_channels_last,
+)
 from mlf_sdk.ir.tensor import Quantisation
 
 
@@ -79,7 +85,7 @@ class Context(GraphBuilder):
         quantisation: Quantisation | None = None,
     ) -> tuple[Tensor, Value]:
         """A new tensor, and the value that an operator writes."""
-        value = self.add(name, dtype, nhwc_shape(shape) if nhwc else shape, quantisation)
+        value = self.add(name, dtype, shape_with_channels_last(shape) if nhwc else shape, quantisation)
         return self.bind(name, Tensor.of_value(value, shape, nhwc=nhwc)), value
 
     def reshaped(self, name: str, tensor: Tensor, shape: Shape) -> Tensor:
@@ -95,8 +101,6 @@ class Context(GraphBuilder):
         result.base = tensor.base or tensor
         if tensor.stored is not None:
             result.stored, result.base = self.reshaped("", tensor.stored, shape), None
-        if tensor.signed is not None and tensor.nchw is None:
-            result.signed, result.base = self.reshaped("", tensor.signed, shape), None
         return self.bind(name, result)
 
     # Values
@@ -111,40 +115,30 @@ class Context(GraphBuilder):
         if tensor.data is not None:
             return self.add(tensor.name, tensor.dtype, tensor.shape, tensor.quantisation, tensor.data)
         if tensor.nhwc is not None:
-            inner = self._moved(tensor, tensor.nhwc, (0, 3, 1, 2))
+            inner = self._moved(tensor, tensor.nhwc, TO_FIRST)
             return inner if inner.shape == tensor.shape else self._renamed(tensor, inner)
         if tensor.base is not None:
             return self._renamed(tensor, self.value(tensor.base))
         if tensor.stored is not None:
-            return self.dequantise(tensor, nhwc=False)
-        if tensor.signed is not None:
-            return self.to_uint8(tensor)
+            return self.real(tensor.name, self.value(tensor.stored))
         raise AssertionError(f"'{tensor.name}' has no value")
 
     def nhwc(self, tensor: Tensor) -> Value:
         """Value with channels last."""
         if tensor.nhwc is None:
             if tensor.data is not None:
-                data = to_nhwc(tensor.data)
+                data = with_channels_last(tensor.data)
                 tensor.nhwc = self.add(tensor.name, tensor.dtype, data.shape, tensor.quantisation, data)
-            elif tensor.stored is not None:
-                tensor.nhwc = self.dequantise(tensor, nhwc=True)
             else:
                 n, c, *space = tensor.shape
                 nchw = self.value(tensor)
                 four = (n, c, *(1,) * (2 - len(space)), *space)
                 if nchw.shape != four:
                     nchw = self._renamed(tensor, nchw, four)
-                tensor.nhwc = self._moved(tensor, nchw, NHWC)
+                tensor.nhwc = self._moved(tensor, nchw, TO_LAST)
         return tensor.nhwc
 
     # Quantised tensors
-
-    def dequantise(self, tensor: Tensor, *, nhwc: bool) -> Value:
-        """Real numbers of stored ones."""
-        if tensor.stored is None:
-            raise AssertionError(f"'{tensor.name}' is not stored")
-        return self.real(tensor.name, self.nhwc(tensor.stored) if nhwc else self.value(tensor.stored))
 
     def real(self, name: str, x: Value) -> Value:
         """Real numbers that a quantised value stands for."""
@@ -170,30 +164,6 @@ class Context(GraphBuilder):
         moved = q if q.axis is None else dataclasses.replace(q, axis=axes[1])
         return self.real(name, self.add_constant(name, arrange(stored.data), moved))
 
-    def to_uint8(self, tensor: Tensor) -> Value:
-        """Bytes of a tensor of uint8 that is kept less 128."""
-        if tensor.signed is None:
-            raise AssertionError(f"'{tensor.name}' has no signed form")
-        x = self.value(tensor.signed)
-        value = self.add(tensor.name, np.dtype(np.uint8), x.shape)
-        self.emit(_flip(self, x, value))
-        return value
-
-    def as_int8(self, tensor: Tensor) -> Tensor:
-        """A tensor of 8 bits as int8: less 128 where it has no sign."""
-        if tensor.dtype != np.uint8:
-            return tensor
-        if tensor.signed is None:
-            result = Tensor(name=tensor.name, dtype=INT8, shape=tensor.shape)
-            if tensor.data is not None:
-                result.data = (tensor.data.astype(np.int16) - 128).astype(np.int8)
-            else:
-                x = self.value(tensor)
-                result.nchw = self.add(tensor.name, INT8, tensor.shape)
-                self.emit(_flip(self, x, result.nchw))
-            tensor.signed = result
-        return tensor.signed
-
     def _renamed(self, tensor: Tensor, value: Value, shape: Shape | None = None) -> Value:
         """The bytes of ``value`` in the shape of ``tensor``."""
         result = self.add(
@@ -208,7 +178,7 @@ class Context(GraphBuilder):
     def _moved(self, tensor: Tensor, value: Value, order: Shape) -> Value:
         """Axes of a value in another order."""
         shape = tuple(value.shape[i] for i in order)
-        if _keeps(value.shape, order):
+        if keeps_order(value.shape, order):
             return self._renamed(tensor, value, shape)
         result = self.add(tensor.name, value.dtype, shape, tensor.quantisation or value.quantisation)
         self.move(value, result, (regions.transpose(value.shape, order),), "Transpose")
@@ -228,14 +198,3 @@ class Context(GraphBuilder):
         self.emit(
             Move(**self.common(kind, [x], y), regions=tuple(regions.simplified(p) for p in parts), fill=fill)
         )
-
-
-def _flip(context: Context, x: Value, y: Value) -> Map:
-    """The same bytes with their highest bits flipped."""
-    return Map(**context.common("Cast", [x], y), expression=Call.of("flip_sign"))
-
-
-def _keeps(shape: Shape, order: Shape) -> bool:
-    """True where the axes with more than one element stay in their order."""
-    wide = [i for i in order if shape[i] > 1]
-    return wide == sorted(wide)

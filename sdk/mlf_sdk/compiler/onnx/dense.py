@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import FLOAT32, Value, refuse
+from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_broadcast, to_nhwc
-from mlf_sdk.compiler.operators import UNLIMITED, Array, Call, FullyConnected, Map
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_broadcast
+from mlf_sdk.compiler.operators import UNLIMITED, Call, FullyConnected, Map
 from mlf_sdk.compiler.reals import MatMul
 
 
@@ -76,14 +76,9 @@ def _dense(
         weights: (input, output) where they are ``turned``, otherwise (output, input).
         bias: a constant of one element, or of one an output.
     """
-    source, order = _flat_input(context, x)
-
-    def arrange(data: Array) -> Array:
-        rows = data.T if turned else data
-        return rows if order is None else rows[:, order]
-
     axes = (1 if turned else 0, 0)
-    inputs = [source, context.arranged(weights, node.name + "_weights", arrange, axes)]
+    rows = context.arranged(weights, node.name + "_weights", lambda data: data.T if turned else data, axes)
+    inputs = [context.value(x), rows]
     if bias is not None:
         columns = shape[-1]
         inputs.append(
@@ -95,21 +90,6 @@ def _dense(
     tensor, y = context.output(name, FLOAT32, shape)
     context.emit(FullyConnected(**node.common(inputs, y), clamp=UNLIMITED))
     return tensor
-
-
-def _flat_input(context: Context, x: Tensor) -> tuple[Value, Array | None]:
-    """The input of a layer; one that was flattened keeps its channels last, in the order that is returned."""
-    inner = x.stored or x
-    base = inner.base
-    flat = base is not None and base.is_nhwc and inner.nchw is None and x.rank == 2
-    if not flat or base is None or base.nhwc is None or base.shape[0] != x.shape[0]:
-        return context.value(x), None
-    order = to_nhwc(np.arange(x.shape[1]).reshape(1, *base.shape[1:])).reshape(-1)
-    nhwc = Tensor(
-        name=x.name, dtype=inner.dtype, shape=base.nhwc.shape, nchw=base.nhwc, quantisation=base.quantisation
-    )
-    value = context.value(context.reshaped("", nhwc, x.shape))
-    return (context.real(x.name, value) if x.stored is not None else value), order
 
 
 def _product(context: Context, node: Node, a: Tensor, b: Tensor, shape: Shape, name: str) -> Tensor:

@@ -20,7 +20,7 @@ from mlf_sdk.compiler.graph import INT64, refuse
 from mlf_sdk.compiler.onnx.blocks import place_of_extreme
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.functions import type_of
-from mlf_sdk.compiler.onnx.movement import move_through_dequantise, moved
+from mlf_sdk.compiler.onnx.movement import moved
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
 from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
@@ -92,10 +92,7 @@ def _picked(context: Context, node: Node, x: Tensor, places: Array) -> None:
         input=0, output=0, source=0, target=0, axes=(Axis(extent=len(flat), source=flat, target=1),)
     )
 
-    def build(source: Tensor, name: str) -> Tensor:
-        return moved(context, node, source, name, places.shape, (part,))
-
-    move_through_dequantise(context, node, x, build)
+    moved(context, node, x, places.shape, part)
 
 
 def scatter_nd(context: Context, node: Node) -> None:
@@ -166,7 +163,7 @@ def _element(context: Context, node: Node, values: Tensor, place: int) -> Tensor
     if values.data is not None:
         return context.constant("", values.data.reshape(-1)[place])
     part = Region(input=0, output=0, source=place, target=0, axes=(Axis(extent=1, source=1, target=1),))
-    return moved(context, node, values, "", (), (part,))
+    return moved(context, node, values, (), part, name="")
 
 
 def _chosen(

@@ -6,16 +6,16 @@ from __future__ import annotations
 from typing import Final
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.graph import INT8, refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.movement import moved
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, nhwc_axis
+from mlf_sdk.compiler.onnx.tensor import axis_of
 from mlf_sdk.compiler.operators import Move
-from mlf_sdk.ir.tensor import Quantisation
 
 
 def concat(context: Context, node: Node) -> None:
-    """Concat; over channels, height or width without changing the order of axes."""
+    """Concat."""
     tensors = [t for t in node.inputs if t.elements]
     if not tensors:
         refuse("joins nothing")
@@ -27,40 +27,10 @@ def concat(context: Context, node: Node) -> None:
             refuse(f"operands {', '.join(str(t.shape) for t in tensors)} don't fit")
     shape = list(tensors[0].shape)
     shape[axis] = sum(t.shape[axis] for t in tensors)
-    quantisation = _common(tensors)
-    if quantisation is None:
-        _joined(context, node, tensors, axis, tuple(shape), node.name, None)
-        return
-    parts = [t.stored for t in tensors if t.stored is not None]
-    stored = _joined(context, node, parts, axis, tuple(shape), "", quantisation)
-    context.bind(node.name, Tensor(name=node.name, dtype=tensors[0].dtype, shape=tuple(shape), stored=stored))
-
-
-def _common(tensors: list[Tensor]) -> Quantisation | None:
-    """Quantisation that all tensors are stored in; None for real ones."""
-    first = tensors[0].stored.quantisation if tensors[0].stored else None
-    stored = [t.stored for t in tensors]
-    same = all(s is not None and s.dtype == INT8 and s.quantisation == first for s in stored)
-    return first if same and first is not None and first.axis is None else None
-
-
-def _joined(
-    context: Context,
-    node: Node,
-    tensors: list[Tensor],
-    axis: int,
-    shape: Shape,
-    name: str,
-    quantisation: Quantisation | None,
-) -> Tensor:
-    rank = len(shape)
-    nhwc = rank in (3, 4) and any(t.is_nhwc for t in tensors)
-    values = [context.nhwc(t) if nhwc else context.value(t) for t in tensors]
-    result, y = context.output(name, tensors[0].dtype, shape, nhwc=nhwc, quantisation=quantisation)
-    place = nhwc_axis(axis, rank) if nhwc else axis
-    parts = regions.concatenate([v.shape for v in values], place, y.shape)
+    values = [context.value(t) for t in tensors]
+    _, y = context.output(node.name, tensors[0].dtype, tuple(shape))
+    parts = regions.concatenate([v.shape for v in values], axis, y.shape)
     context.emit(Move(**node.common(values, y), regions=tuple(regions.simplified(p) for p in parts)))
-    return result
 
 
 def split(context: Context, node: Node) -> None:
@@ -78,30 +48,11 @@ def split(context: Context, node: Node) -> None:
     first = 0
     for name, size in zip(names, sizes, strict=True):
         if name:
-            _cut(context, node, x, name, axis, first, size)
+            extents = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+            begin = tuple(first if a == axis else 0 for a in range(x.rank))
+            part = regions.strided_slice(x.shape, begin, (1,) * x.rank, extents)
+            moved(context, node, x, extents, part, name=name)
         first += size
-
-
-def _cut(context: Context, node: Node, x: Tensor, name: str, axis: int, first: int, size: int) -> None:
-    """One part of a tensor along an axis."""
-
-    def build(source: Tensor, name: str) -> Tensor:
-        nhwc = source.is_nhwc and source.rank in (3, 4)
-        value = context.nhwc(source) if nhwc else context.value(source)
-        shape = (*source.shape[:axis], size, *source.shape[axis + 1 :])
-        result, y = context.output(name, source.dtype, shape, nhwc=nhwc, quantisation=source.quantisation)
-        place = nhwc_axis(axis, source.rank) if nhwc else axis
-        begin = tuple(first if a == place else 0 for a in range(len(value.shape)))
-        context.move(
-            value, y, (regions.strided_slice(value.shape, begin, (1,) * len(begin), y.shape),), node.kind
-        )
-        return result
-
-    if x.stored is None:
-        build(x, name)
-        return
-    moved = build(x.stored, "")
-    context.bind(name, Tensor(name=name, dtype=x.dtype, shape=moved.shape, stored=moved))
 
 
 BUILDERS: Final = {"Concat": concat, "Split": split}

@@ -13,10 +13,10 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import FLOAT32, INT32, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector, nhwc_shape, to_nhwc
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector
 from mlf_sdk.compiler.onnx.window import space_of, two, window_of
 from mlf_sdk.compiler.operators import UNLIMITED, Array, Call, Conv2D, Convolve, DepthwiseConv2D, Map, Window
-from mlf_sdk.compiler.regions import Region
+from mlf_sdk.compiler.regions import Region, shape_with_channels_last, with_channels_last
 
 
 def conv_shape(node: Node, x: Tensor, weights: Shape) -> tuple[Window, Shape]:
@@ -94,7 +94,7 @@ def _conv(
     depthwise = 1 < groups == x.shape[3] == shape[1]
 
     def arrange(data: Array) -> Array:
-        nhwc = to_nhwc(weights.arrange(data))
+        nhwc = with_channels_last(weights.arrange(data))
         return nhwc.transpose(3, 1, 2, 0) if depthwise else nhwc
 
     axes = (weights.axes[0], 3 if depthwise else 0)
@@ -140,7 +140,7 @@ def conv_transpose(context: Context, node: Node) -> None:
     margins = [reach[a] - 1 - pads[a] for a in range(rank)]
     wide = tuple(output[a] + reach[a] - 1 for a in range(rank))
     source = context.nhwc(x)
-    spread_shape = nhwc_shape((n, c, *wide))
+    spread_shape = shape_with_channels_last((n, c, *wide))
     spread = context.add(node.name + "_spread", FLOAT32, spread_shape)
     context.move(
         source, spread, (_spread(source.shape, spread_shape, strides, margins),), "ConvTranspose", 0.0

@@ -16,57 +16,26 @@ from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
 from mlf_sdk.compiler.reals import Lookup
 from mlf_sdk.compiler.regions import Region
-from mlf_sdk.ir.tensor import Quantisation
-
-Build = Callable[[Tensor, str], Tensor]
-
-
-def move_through_dequantise(context: Context, node: Node, x: Tensor, build: Build) -> None:
-    """Move the integers of a dequantised tensor instead of its real numbers."""
-    if x.signed is not None and x.nchw is None:
-        signed = build(x.signed, "")
-        context.bind(node.name, Tensor(name=node.name, dtype=x.dtype, shape=signed.shape, signed=signed))
-        return
-    if x.stored is None:
-        build(x, node.name)
-        return
-    result = build(x.stored, "")
-    tensor = Tensor(name=node.name, dtype=x.dtype, shape=result.shape, stored=result)
-    context.bind(node.name, tensor)
-
-
-def _fill(x: Tensor, source: Tensor, value: float) -> float:
-    """A value of ``x`` as the tensor holds it that is moved in its place."""
-    if x.dtype.kind != "f":
-        return int(value) - 128 if x.dtype == np.uint8 and source.dtype == np.int8 else int(value)
-    return value if source.quantisation is None else float(_stored_value(source.quantisation, value))
-
-
-def _stored_value(quantisation: Quantisation, real: float) -> int:
-    return int(np.clip(np.rint(real / quantisation.scale[0]) + quantisation.zero_point[0], -128, 127))
-
-
-def _keeps_value(x: Tensor, real: float) -> bool:
-    """True where a value of a dequantised tensor can be stored as its integers are, without any loss."""
-    q = x.stored.quantisation if x.stored is not None else None
-    if q is None or q.axis is not None:
-        return False
-    stored = np.float32(_stored_value(q, real) - q.zero_point[0]) * np.float32(q.scale[0])
-    return bool(stored == np.float32(real))
 
 
 def moved(
     context: Context,
     node: Node,
     x: Tensor,
-    name: str,
     shape: Shape,
-    parts: tuple[Region, ...],
+    part: Region,
+    *,
     fill: float | None = None,
+    name: str | None = None,
 ) -> Tensor:
-    """A tensor of regions of another one."""
+    """A tensor of a region of another one.
+
+    Args:
+        name: of the tensor; by default the node's first output.
+    """
+    name = node.name if name is None else name
     result, y = context.output(name, x.dtype, shape, quantisation=x.quantisation)
-    context.move(context.value(x), y, parts, node.kind, fill)
+    context.move(context.value(x), y, (part,), node.kind, fill)
     return result
 
 
@@ -119,33 +88,14 @@ def unsqueeze(context: Context, node: Node) -> None:
 
 
 def transpose(context: Context, node: Node) -> None:
-    """Transpose; one that only brings the channels last costs nothing where they are there already."""
+    """Transpose."""
     x = node.input()
     order = node.integers("perm", tuple(reversed(range(x.rank))))
     if sorted(order) != list(range(x.rank)):
         refuse(f"the order {order} of {x.rank} axes")
     shape = tuple(x.shape[i] for i in order)
 
-    def build(source: Tensor, name: str) -> Tensor:
-        if source.is_nhwc and source.nhwc is not None and order in ((0, 2, 3, 1), (0, 2, 1)):
-            base = Tensor(
-                name=name, dtype=source.dtype, shape=source.nhwc.shape, nchw=source.nhwc,
-                quantisation=source.quantisation,
-            )  # fmt: skip
-            return context.reshaped(name, base, shape)
-        if order in ((0, 3, 1, 2), (0, 2, 1)) and source.data is None:
-            value = context.value(source)
-            tensor = Tensor(name=name, dtype=source.dtype, shape=shape, quantisation=source.quantisation)
-            four = (shape[0], *(1,) * (4 - len(shape)), *shape[2:], shape[1])
-            base = Tensor(
-                name=name, dtype=source.dtype, shape=source.shape, nchw=value,
-                quantisation=source.quantisation,
-            )  # fmt: skip
-            tensor.nhwc = context.value(context.reshaped("", base, four))
-            return context.bind(name, tensor)
-        return moved(context, node, source, name, shape, (regions.transpose(source.shape, order),))
-
-    move_through_dequantise(context, node, x, build)
+    moved(context, node, x, shape, regions.transpose(x.shape, order))
 
 
 def slice_(context: Context, node: Node) -> None:
@@ -168,11 +118,8 @@ def slice_(context: Context, node: Node) -> None:
     if 0 in shape:
         refuse(f"an output without elements: {tuple(shape)}")
 
-    def build(source: Tensor, name: str) -> Tensor:
-        part = regions.strided_slice(source.shape, begin, stride, tuple(shape))
-        return moved(context, node, source, name, tuple(shape), (part,))
-
-    move_through_dequantise(context, node, x, build)
+    part = regions.strided_slice(x.shape, begin, stride, tuple(shape))
+    moved(context, node, x, tuple(shape), part)
 
 
 def pad(context: Context, node: Node) -> None:
@@ -194,17 +141,12 @@ def pad(context: Context, node: Node) -> None:
         refuse(f"its output would have the shape {shape}")
     real = float(node.data(2, "value").reshape(-1)[0]) if node.has(2) else float(node.attribute("value", 0.0))
 
-    def build(source: Tensor, name: str) -> Tensor:
-        if mode == "constant":
-            value = _fill(x, source, real)
-            return moved(context, node, source, name, shape, (_inside(source.shape, before, shape),), value)
-        places = [_places(e, b, n, mode) for e, b, n in zip(source.shape, before, shape, strict=True)]
-        return moved(context, node, source, name, shape, (regions.pick(source.shape, places),))
-
-    if mode == "constant" and x.stored is not None and not _keeps_value(x, real):
-        build(x, node.name)
+    if mode == "constant":
+        part = _inside(x.shape, before, shape)
+        moved(context, node, x, shape, part, fill=real if x.dtype.kind == "f" else int(real))
     else:
-        move_through_dequantise(context, node, x, build)
+        places = [_places(e, b, n, mode) for e, b, n in zip(x.shape, before, shape, strict=True)]
+        moved(context, node, x, shape, regions.pick(x.shape, places))
 
 
 def _inside(x: Shape, before: list[int], y: Shape) -> Region:
@@ -243,10 +185,7 @@ def expand(context: Context, node: Node) -> None:
     own = (1,) * (len(shape) - x.rank) + x.shape
     steps = tuple(0 if e == 1 else s for e, s in zip(own, regions.strides(own), strict=True))
 
-    def build(source: Tensor, name: str) -> Tensor:
-        return moved(context, node, source, name, shape, (regions.box(shape, steps, regions.strides(shape)),))
-
-    move_through_dequantise(context, node, x, build)
+    moved(context, node, x, shape, regions.box(shape, steps, regions.strides(shape)))
 
 
 def tile(context: Context, node: Node) -> None:
@@ -257,10 +196,7 @@ def tile(context: Context, node: Node) -> None:
         refuse(f"{len(times)} repeats of {x.rank} axes")
     shape = tuple(e * t for e, t in zip(x.shape, times, strict=True))
 
-    def build(source: Tensor, name: str) -> Tensor:
-        return moved(context, node, source, name, shape, (regions.tile(source.shape, times, shape),))
-
-    move_through_dequantise(context, node, x, build)
+    moved(context, node, x, shape, regions.tile(x.shape, times, shape))
 
 
 def gather(context: Context, node: Node) -> None:
@@ -280,11 +216,8 @@ def gather(context: Context, node: Node) -> None:
     if any(not 0 <= i < extent for i in chosen):
         refuse(f"an index outside of the {extent} elements of axis {axis}")
 
-    def build(source: Tensor, name: str) -> Tensor:
-        part = regions.gather(source.shape, axis, chosen)
-        return moved(context, node, source, name, shape, (part,))
-
-    move_through_dequantise(context, node, x, build)
+    part = regions.gather(x.shape, axis, chosen)
+    moved(context, node, x, shape, part)
 
 
 BUILDERS: Final[dict[str, Callable[[Context, Node], None]]] = {

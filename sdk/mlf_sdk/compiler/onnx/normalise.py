@@ -57,15 +57,14 @@ def channelwise(
     context: Context, node: Node, x: Tensor, factor: Array | Tensor, term: Array | Tensor
 ) -> None:
     """A factor and a term for each index of axis 1."""
-    nhwc = x.rank in (3, 4)
-    shape = (-1,) if nhwc else (-1, *(1,) * (x.rank - 2))
-    source = context.nhwc(x) if nhwc else context.value(x)
+    shape = (-1, *(1,) * (x.rank - 2))
+    source = context.value(x)
     for function, data, name in (("mul", factor, ""), ("add", term, node.name)):
         if isinstance(data, Tensor):
             operand = context.value(context.reshaped("", data, (data.elements, *shape[1:])))
         else:
             operand = context.add_constant(f"{node.name}_{function}", data.astype(np.float32).reshape(shape))
-        _, y = context.output(name or node.name, FLOAT32, x.shape, nhwc=nhwc)
+        _, y = context.output(name or node.name, FLOAT32, x.shape)
         context.emit(Map(**node.common([source, operand], y), expression=Call.of(function, 2)))
         source = y
 
@@ -145,13 +144,12 @@ def local_response(context: Context, node: Node) -> None:
     size = int(node.attribute("size", 0))
     if x.rank < 2 or size < 1:
         refuse(f"sums of {size} channels of a tensor {x.shape}")
-    nhwc = x.is_nhwc
-    source = context.nhwc(x) if nhwc else context.value(x)
-    _, y = context.output(node.name, FLOAT32, x.shape, nhwc=nhwc)
+    source = context.value(x)
+    _, y = context.output(node.name, FLOAT32, x.shape)
     context.emit(
         LocalResponse(
             **node.common([source], y),
-            axis=len(y.shape) - 1 if nhwc else 1,
+            axis=1,
             size=size,
             alpha=float(node.attribute("alpha", 1e-4)),
             beta=float(node.attribute("beta", 0.75)),

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Value, refuse
+from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Tensor, to_nhwc
-from mlf_sdk.compiler.operators import Array, Call, Map
+from mlf_sdk.compiler.onnx.tensor import Tensor
+from mlf_sdk.compiler.operators import Call, Map
 
 BOOL: Final = np.dtype(np.bool_)
 
@@ -55,31 +55,6 @@ def broadcast_shape(tensors: list[Tensor]) -> tuple[int, ...]:
         refuse(f"operands {', '.join(str(t.shape) for t in tensors)} don't fit")
 
 
-def operands(context: Context, tensors: list[Tensor], shape: tuple[int, ...]) -> tuple[list[Value], bool]:
-    """Values of all operands in one order of axes; True where it has the channels last."""
-    rank = len(shape)
-    varying = [t for t in tensors if t.known is None]
-    nhwc = (
-        rank in (3, 4)
-        and any(t.is_nhwc for t in varying)
-        and all(t.rank == rank or t.elements == 1 for t in varying)
-    )
-
-    def arrange(data: Array) -> Array:
-        whole = data.reshape((1,) * (rank - data.ndim) + data.shape)
-        return whole.reshape(-1) if data.size == 1 else to_nhwc(whole)
-
-    result = []
-    for tensor in tensors:
-        if not nhwc or (tensor.known is None and tensor.elements == 1 and tensor.rank != rank):
-            result.append(context.value(tensor))
-        elif tensor.known is not None:
-            result.append(context.arranged(tensor, tensor.name, arrange, (-1, 0)))
-        else:
-            result.append(context.nhwc(tensor))
-    return result, nhwc
-
-
 def elementwise(
     context: Context,
     node: Node,
@@ -93,8 +68,8 @@ def elementwise(
     """Add a function of the elements at one place of all tensors."""
     name = node.name if name is None else name
     shape = broadcast_shape(tensors)
-    values, nhwc = operands(context, tensors, shape)
-    tensor, y = context.output(name, tensors[-1].dtype if dtype is None else dtype, shape, nhwc=nhwc)
+    values = [context.value(tensor) for tensor in tensors]
+    tensor, y = context.output(name, tensors[-1].dtype if dtype is None else dtype, shape)
     call = Call.of(function, len(values), parameters)
     context.emit(Map(**node.common(values, y), expression=call))
     return tensor

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Final
 
 import numpy as np
 
@@ -12,16 +11,11 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.computed import PoolIndices
 from mlf_sdk.compiler.graph import INT64, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.movement import move_through_dequantise
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.onnx.window import padding_of, space_of, two, window_of
 from mlf_sdk.compiler.operators import UNLIMITED, Pool2D, PoolKind, Window
 from mlf_sdk.compiler.reals import Reduce, Reduction
-
-_WEIGHT: Final = (
-    64  # of each element of an average: sums are rounded to a fraction of a step that falls with it
-)
 
 
 def pool(context: Context, node: Node) -> None:
@@ -29,13 +23,6 @@ def pool(context: Context, node: Node) -> None:
     x = node.input()
     if node.wants(1):
         _indices(context, node, x)
-    if node.kind == "MaxPool":
-        move_through_dequantise(context, node, x, lambda source, name: _pool(context, node, source, name))
-    else:
-        _pool(context, node, x, node.name)
-
-
-def _pool(context: Context, node: Node, x: Tensor, name: str) -> Tensor:
     space = space_of(x)
     largest = node.kind == "MaxPool"
     window, output = window_of(node, space, node.integers("kernel_shape"))
@@ -50,9 +37,8 @@ def _pool(context: Context, node: Node, x: Tensor, name: str) -> Tensor:
         clamp = (int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max))
     if counted and (max(window.before) > 0 or _reaches(window, space, output, (0, 0))):
         source, window = _with_padding(context, node, source, window, _padding_after(node, space))
-    result, y = context.output(name, x.dtype, shape, nhwc=True, quantisation=x.quantisation)
+    _, y = context.output(node.name, x.dtype, shape, nhwc=True, quantisation=x.quantisation)
     context.emit(Pool2D(**node.common([source], y), function=function, window=window, clamp=clamp))
-    return result
 
 
 def _refuse_cut_windows(node: Node, space: tuple[int, ...], window: Window, output: tuple[int, ...]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.movement import move_through_dequantise
+from mlf_sdk.compiler.onnx.movement import moved
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
 from mlf_sdk.compiler.operators import Array
@@ -130,17 +130,8 @@ def _nearest(
             refuse(f"the rounding {rounding!r} is not supported")
         places.append([int(p) for p in np.clip(whole, 0, axis.size - 1)])
 
-    def build(source: Tensor, name: str) -> Tensor:
-        shape = tuple(len(p) for p in places)
-        nhwc = source.is_nhwc and source.rank == 4
-        value = context.nhwc(source) if nhwc else context.value(source)
-        result, y = context.output(name, source.dtype, shape, nhwc=nhwc, quantisation=source.quantisation)
-        order = (0, 2, 3, 1) if nhwc else tuple(range(source.rank))
-        part = regions.pick(value.shape, [places[i] for i in order])
-        context.move(value, y, (part,), node.kind)
-        return result
-
-    move_through_dequantise(context, node, x, build)
+    shape = tuple(len(p) for p in places)
+    moved(context, node, x, shape, regions.pick(x.shape, places))
 
 
 def _taps(axis: _Axis, coordinates: str, mode: str, factor: float, outside: bool) -> tuple[Array, Array]:
@@ -190,20 +181,12 @@ def _interpolated(
     if one:
         tables = [still, tables[0]]
     shape = tuple(a.wanted for a in axes)
-    nhwc = x.is_nhwc and x.rank == 4 and pair == (2, 3)
-    source = context.nhwc(x) if nhwc else context.value(x)
-    if not nhwc:
-        outer, inner = math.prod(x.shape[: pair[0]]), math.prod(x.shape[pair[1] + 1 :])
-        extents = (1, x.shape[0]) if one else (x.shape[pair[0]], x.shape[pair[1]])
-        base = Tensor(name=x.name, dtype=FLOAT32, shape=source.shape, nchw=source)
-        source = context.value(context.reshaped("", base, (outer, *extents, inner)))
+    outer, inner = math.prod(x.shape[: pair[0]]), math.prod(x.shape[pair[1] + 1 :])
+    extents = (1, x.shape[0]) if one else (x.shape[pair[0]], x.shape[pair[1]])
+    source = context.value(context.reshaped("", x, (outer, *extents, inner)))
     (rows, row_weights), (columns, column_weights) = tables
-    if nhwc:
-        _, y = context.output(node.name, FLOAT32, shape, nhwc=True)
-    else:
-        wanted = (source.shape[0], rows.shape[0], columns.shape[0], source.shape[3])
-        result, y = context.output("", FLOAT32, wanted)
-        context.reshaped(node.name, result, shape)
+    result, y = context.output("", FLOAT32, (outer, rows.shape[0], columns.shape[0], inner))
+    context.reshaped(node.name, result, shape)
     context.emit(
         Resample(
             **node.common([source], y),

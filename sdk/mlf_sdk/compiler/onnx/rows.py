@@ -13,7 +13,7 @@ from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
-from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, nhwc_axis
+from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
 from mlf_sdk.compiler.operators import Softmax
 from mlf_sdk.compiler.reals import Reduce, Reduction
 
@@ -38,11 +38,6 @@ def softmax(context: Context, node: Node) -> None:
         x_flat = context.reshaped("", x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
         context.reshaped(node.name, _softmax(context, node, x_flat, "", log), x.shape)
         return
-    if axis == 1 and x.is_nhwc:
-        source = context.nhwc(x)
-        _, y = context.output(node.name, FLOAT32, x.shape, nhwc=True)
-        context.emit(Softmax(**node.common([source], y), beta=1.0, log=log))
-        return
     if axis == x.rank - 1:
         _softmax(context, node, x, node.name, log)
         return
@@ -60,7 +55,7 @@ def _softmax(context: Context, node: Node, x: Tensor, name: str, log: bool) -> T
 
 
 def reduction(context: Context, node: Node) -> None:
-    """Reductions; of height and width with the channels last."""
+    """Reductions."""
     x = node.input()
     if x.dtype.kind not in "fiu":
         refuse(f"a reduction of {x.dtype}")
@@ -72,17 +67,10 @@ def reduction(context: Context, node: Node) -> None:
     if not axes and node.attribute("noop_with_empty_axes", 0):  # functions of one element each
         x, axes, keep = context.reshaped("", x, (*x.shape, 1)), [x.rank], False
     axes = axes or list(range(x.rank))
-    kept = tuple(1 if a in axes else e for a, e in enumerate(x.shape))
-    shape = kept if keep else tuple(e for a, e in enumerate(x.shape) if a not in axes)
-    nhwc = x.is_nhwc and x.rank in (3, 4)
-    source = context.nhwc(x) if nhwc else context.value(x)
-    result, y = context.output(
-        node.name if keep or not nhwc else "", x.dtype, kept if nhwc else shape, nhwc=nhwc
-    )
-    chosen = tuple(sorted(nhwc_axis(a, x.rank) for a in axes)) if nhwc else tuple(axes)
-    context.emit(Reduce(**node.common([source], y), function=function, axes=chosen))
-    if nhwc and not keep:
-        context.reshaped(node.name, result, shape)
+    shape = tuple(1 if a in axes else e for a, e in enumerate(x.shape) if keep or a not in axes)
+    source = context.value(x)
+    _, y = context.output(node.name, x.dtype, shape)
+    context.emit(Reduce(**node.common([source], y), function=function, axes=tuple(axes)))
 
 
 def lp_normalization(context: Context, node: Node) -> None:

@@ -10,33 +10,27 @@ import dataclasses
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import FLOAT32, INT8, UINT8, Value, refuse
+from mlf_sdk.compiler.graph import FLOAT32, INT8, UINT8, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor
-from mlf_sdk.compiler.operators import Convert, Rounding
+from mlf_sdk.compiler.operators import Convert, Reshape, Rounding
 from mlf_sdk.compiler.reference.maps import nearest_even
 from mlf_sdk.ir.tensor import Quantisation
 
 
 def quantisation_of(node: Node, tensor: Tensor, *, axis: int) -> Quantisation:
-    """Scale and zero point of inputs 1 and 2, of the int8 form."""
+    """Scale and zero point of inputs 1 and 2."""
     scale = node.data(1, "scale").astype(np.float32).reshape(-1)
     zero = (
         node.data(2, "zero point").reshape(-1).astype(np.int64)
         if node.has(2)
         else np.zeros(scale.size, np.int64)
     )
-    unsigned = (
-        node.input(2).dtype == np.uint8
-        if node.has(2)
-        else tensor.dtype == np.uint8 or tensor.dtype.kind == "f"
-    )
     if not (np.isfinite(scale) & (scale > 0)).all():
         refuse("its scale is not a positive number")
     if zero.size != scale.size:
         refuse(f"{scale.size} scales and {zero.size} zero points")
-    zero = zero - 128 if unsigned else zero
     whole = scale.size == 1
     if not whole and (tensor.rank <= axis or tensor.shape[axis] != scale.size):
         refuse(f"{scale.size} scales for an axis of another extent")
@@ -58,23 +52,23 @@ def has_one_scale(node: Node) -> bool:
 
 
 def dequantize_linear(context: Context, node: Node) -> None:
-    """DequantizeLinear: a real tensor that remembers its integers."""
+    """DequantizeLinear; of a constant the integers are kept."""
     x = node.input()
     axis = int(node.attribute("axis", 1))
     quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
-    stored = dataclasses.replace(context.as_int8(x), quantisation=quantisation, stored=None, signed=None)
-    for value in (stored.nchw, stored.nhwc):
-        if value is not None:
-            retag(context, value, quantisation)
-    stored.nchw = context.values[stored.nchw.id] if stored.nchw else None
-    stored.nhwc = context.values[stored.nhwc.id] if stored.nhwc else None
-    context.bind(node.name, Tensor(name=node.name, dtype=FLOAT32, shape=x.shape, stored=stored))
-
-
-def retag(context: Context, value: Value, quantisation: Quantisation) -> None:
-    """State the quantisation of a value that has none yet."""
-    if value.quantisation is None and value.data is None:
-        context.values[value.id] = dataclasses.replace(value, quantisation=quantisation)
+    if x.data is not None:
+        stored = dataclasses.replace(x, quantisation=quantisation, stored=None, nchw=None, nhwc=None)
+        context.bind(node.name, Tensor(name=node.name, dtype=FLOAT32, shape=x.shape, stored=stored))
+        return
+    value = context.values[context.value(x).id]
+    if value.quantisation is None:
+        x.nchw = context.values[value.id] = value = dataclasses.replace(value, quantisation=quantisation)
+    elif value.quantisation != quantisation:  # the same bytes stand for other numbers here
+        same = context.add(x.name, x.dtype, x.shape, quantisation)
+        context.emit(Reshape(**node.common([value], same)))
+        value = same
+    _, y = context.output(node.name, FLOAT32, x.shape)
+    context.emit(Convert(**node.common([value], y)))
 
 
 def quantize_linear(context: Context, node: Node) -> None:
@@ -82,15 +76,10 @@ def quantize_linear(context: Context, node: Node) -> None:
     x = node.input()
     axis = int(node.attribute("axis", 1))
     quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
-    unsigned = node.input(2).dtype == np.uint8 if node.has(2) else True
-    nhwc = x.is_nhwc and x.known is None
-    given = context.nhwc(x) if nhwc else context.value(x)
-    value = context.add(node.name, INT8, given.shape, quantisation)
-    stored = Tensor.of_value(value, x.shape, nhwc=nhwc)
+    given = context.value(x)
+    dtype = node.input(2).dtype if node.has(2) else UINT8
+    stored, value = context.output(node.name, dtype, x.shape, quantisation=quantisation)
     if x.known is None:
         context.emit(Convert(**node.common([given], value), rounding=Rounding.NEAREST_EVEN))
     else:
         stored.data, stored.nchw = nearest_even(value, x.known), None
-    if unsigned:
-        stored = Tensor(name=node.name, dtype=np.dtype(np.uint8), shape=x.shape, signed=stored)
-    context.bind(node.name, stored)

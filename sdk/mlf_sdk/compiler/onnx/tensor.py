@@ -12,7 +12,6 @@ from mlf_sdk.compiler.graph import FLOAT32, Value, refuse
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.ir.tensor import Quantisation
 
-NHWC = (0, 2, 3, 1)
 Shape = tuple[int, ...]
 
 
@@ -23,10 +22,10 @@ class Tensor:
     Attributes:
         shape: in the order of ONNX.
         data: of a constant.
-        nchw, nhwc: its values, in the order of ONNX and with channels last (always of four axes).
+        nchw: its value, in the order of ONNX.
+        nhwc: value of four axes with channels last, as layers read and write them.
         base: a tensor with the same elements in the same order, in another shape.
-        stored: of a real tensor that was dequantised: its integers, as int8.
-        signed: of a tensor of uint8: the same less 128, as int8; kernels compute with these alone.
+        stored: of a constant that was dequantised: its integers.
     """
 
     name: str
@@ -37,7 +36,6 @@ class Tensor:
     nhwc: Value | None = None
     base: Tensor | None = None
     stored: Tensor | None = None
-    signed: Tensor | None = None
     quantisation: Quantisation | None = None
 
     @property
@@ -49,13 +47,6 @@ class Tensor:
     def elements(self) -> int:
         """Number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def is_nhwc(self) -> bool:
-        """True where only the value with channels last exists: its own or that of its integers."""
-        if self.stored is not None:
-            return self.stored.is_nhwc
-        return self.nhwc is not None and self.nchw is None and self.data is None
 
     @property
     def known(self) -> Array | None:
@@ -76,24 +67,6 @@ class Tensor:
 def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Type in which elements are computed: every real number in single precision."""
     return FLOAT32 if dtype.kind not in "iub" else dtype
-
-
-def nhwc_shape(shape: Shape) -> Shape:
-    """Shape with channels last, of a tensor with one or two axes behind its channels."""
-    n, c, *space = shape
-    return (n, *(1,) * (2 - len(space)), *space, c)
-
-
-def nhwc_axis(axis: int, rank: int) -> int:
-    """Place with channels last of an axis of a tensor with three or four."""
-    return (0, 3, *range(1 + 4 - rank, 3))[axis]
-
-
-def to_nhwc(data: Array) -> Array:
-    """An array with channels last."""
-    if data.ndim == 3:
-        data = data[:, :, None, :]
-    return np.ascontiguousarray(data.transpose(NHWC))
 
 
 def dequantised(stored: Tensor) -> Array:

@@ -32,7 +32,10 @@ from mlf_sdk.compiler.operators import (
     Rounding,
 )
 from mlf_sdk.compiler.passes.constants import fold_constants
+from mlf_sdk.compiler.passes.layout import sink_transpositions
+from mlf_sdk.compiler.passes.moves import move_stored
 from mlf_sdk.compiler.passes.rewrite import Rewrite
+from mlf_sdk.compiler.passes.signed import sign_values
 from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.reference import evaluate_one
 from mlf_sdk.ir.tensor import Quantisation
@@ -78,7 +81,13 @@ def settled(graph: Graph) -> Graph:
 
     Results may be a step of their quantisation off those of the real operators.
     """
-    return fold_constants(compute_in_integers(graph))
+    for change in SETTLING:
+        graph = change(graph)
+    return graph
+
+
+SETTLING: Final = (sign_values, move_stored, sink_transpositions, compute_in_integers, fold_constants)
+"""Passes of `settled`; all but `compute_in_integers` keep every number."""
 
 
 def _conversion(operator: Operator, x: int, y: int) -> Convert:

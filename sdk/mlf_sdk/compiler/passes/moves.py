@@ -12,9 +12,20 @@ import dataclasses
 import numpy as np
 
 from mlf_sdk.compiler.graph import FLOAT32, Graph, Value
-from mlf_sdk.compiler.operators import Array, Convert, Map, Move, Operator, Reshape
+from mlf_sdk.compiler.operators import (
+    UNLIMITED,
+    Array,
+    Convert,
+    Map,
+    Move,
+    Operator,
+    Pool2D,
+    PoolKind,
+    Reshape,
+)
 from mlf_sdk.compiler.passes.rewrite import Rewrite
 from mlf_sdk.compiler.reference import evaluate_one
+from mlf_sdk.compiler.reference.maps import dequantised, nearest_even
 
 
 def move_bytes(graph: Graph) -> Graph:
@@ -28,6 +39,48 @@ def move_bytes(graph: Graph) -> Graph:
                 pending += exchange(rewrite, position)
         graph = rewrite.finish()
     return graph
+
+
+def move_stored(graph: Graph) -> Graph:
+    """Let moves, reshapes and comparisons of dequantised values take the bytes; results are dequantised."""
+    rewrite = Rewrite(graph)
+    for position, operator in enumerate(graph.operators):
+        convert, stored = _dequantised(rewrite, operator)
+        if convert is None:
+            continue
+        x, inputs, (y, *more) = stored[0], tuple(v.id for v in stored), rewrite.written(operator)
+        if type(operator).__name__ == "ArgExtreme":
+            rewrite.put(position, dataclasses.replace(operator, inputs=inputs))
+        changed = _of_bytes(operator, x) if not more and y.dtype == FLOAT32 else None
+        if changed is not None:
+            part = rewrite.value(x, name=y.name, shape=y.shape)
+            rewrite.insert(dataclasses.replace(changed, inputs=inputs, outputs=(part.id,)), position)
+            rewrite.put(position, dataclasses.replace(convert, inputs=(part.id,), outputs=(y.id,)))
+    return rewrite.finish()
+
+
+def _dequantised(rewrite: Rewrite, operator: Operator) -> tuple[Convert | None, list[Value]]:
+    """The conversion that made all inputs, and the bytes that it made them of, in one quantisation."""
+    makers = [rewrite.operators[rewrite.makers[i]] for i in operator.inputs if i in rewrite.makers]
+    converts = [o for o in makers if isinstance(o, Convert) and rewrite.written(o)[0].dtype == FLOAT32]
+    stored = [rewrite.read(o)[0] for o in converts]
+    same = len(stored) == len(operator.inputs) and len({(v.dtype, v.quantisation) for v in stored}) == 1
+    if not same or all(v.data is not None for v in stored) or stored[0].dtype.itemsize != 1:
+        return None, []
+    q = stored[0].quantisation
+    return (converts[0], stored) if q is not None and q.axis is None else (None, [])
+
+
+def _of_bytes(operator: Operator, x: Value) -> Operator | None:
+    """The operator on stored values like ``x``; None where it does not just move them or compare them."""
+    if isinstance(operator, Pool2D) and operator.function is PoolKind.MAX and operator.clamp == UNLIMITED:
+        info = np.iinfo(x.dtype)
+        return dataclasses.replace(operator, clamp=(int(info.min), int(info.max)))
+    if isinstance(operator, Move) and operator.fill is not None:
+        fill = nearest_even(x, np.array(operator.fill))
+        exact = dequantised(x, fill) == np.float32(operator.fill)
+        return dataclasses.replace(operator, fill=float(fill)) if exact else None
+    return operator if isinstance(operator, Move | Reshape) else None
 
 
 def _quantise_before(rewrite: Rewrite, position: int) -> list[int]:
