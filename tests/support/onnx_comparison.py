@@ -30,7 +30,7 @@ from onnx_network import Array, Network, Point, session_of
 
 TOLERANCE = 1e-5  # of the largest magnitude
 BETWEEN = 1e-3  # of a step: how far a real number may lie from the middle of two for either to be right
-_SUMS = ("Conv", "Gemm", "MatMul", "Mul")
+_SUMS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Mul")
 _MEANS = ("GlobalAveragePool", "ReduceMean")
 MOST = 0.25  # of two roundings, of which the first is to halves
 
