@@ -9,14 +9,12 @@ from typing import Final
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.passes.constant_channels import remove_constant_channels
 from mlf_sdk.compiler.passes.layers import convolve_one_channel, fold_padding, multiply_whole_windows
-from mlf_sdk.compiler.passes.layout import sink_transpositions
 from mlf_sdk.compiler.passes.moves import move_bytes
 from mlf_sdk.compiler.passes.reals import fold_affine, fuse_maps
-from mlf_sdk.compiler.passes.signed import sign_layers
+from mlf_sdk.compiler.passes.signed import sign_values
 from mlf_sdk.compiler.passes.tables import compose_tables
 
 PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (
-    sink_transpositions,
     move_bytes,
     compose_tables,
     fold_affine,
@@ -25,7 +23,7 @@ PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (
     fold_padding,
     remove_constant_channels,
     multiply_whole_windows,
-    sign_layers,
+    sign_values,
     compose_tables,
 )
 

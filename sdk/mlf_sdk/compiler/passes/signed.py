@@ -32,44 +32,10 @@ _HALF: Final = 128
 _Layer = Conv2D | DepthwiseConv2D | FullyConnected
 
 
-def sign_layers(graph: Graph) -> Graph:
-    """Let layers with weights read and write int8 values where they read and write uint8 ones."""
-    chosen = [o for o in graph.operators if isinstance(o, _Layer) and _fits(graph, o)]
-    if not chosen:
-        return graph
-    made = {o.outputs[0] for o in chosen}
-    others = [o for o in graph.operators if o not in chosen]
-    kept = {i for o in others for i in (*o.inputs, *o.outputs)} | {*graph.inputs, *graph.outputs}
-    signed = made | {o.inputs[0] for o in chosen}
-    rewrite, place = Rewrite(graph), dict[int, int]()
-    for number in sorted(signed):
-        value = _signed(graph.values[number])
-        if number in kept:
-            place[number] = len(rewrite.values)
-            rewrite.values.append(dataclasses.replace(value, id=place[number], name=f"{value.name}_signed"))
-        else:
-            place[number] = number
-            rewrite.values[number] = value
-    ready = {number for number in signed if place[number] == number} | made
-    for position, operator in enumerate(graph.operators):
-        if not isinstance(operator, _Layer) or operator not in chosen:
-            continue
-        x, y = operator.inputs[0], operator.outputs[0]
-        if x not in ready:
-            ready.add(x)
-            rewrite.insert(_conversion(operator, x, place[x]), position)
-        layer = _moved(rewrite, operator, place)
-        if y in kept:
-            rewrite.insert(layer, position)
-            layer = _conversion(operator, place[y], y)
-        rewrite.put(position, layer)
-    return rewrite.finish()
-
-
 def sign_values(graph: Graph) -> Graph:
-    """Let values that stand between quantisation and dequantisation be int8 where they are uint8.
+    """Let quantised uint8 values be int8 that layers, quantisation and dequantisation read and write.
 
-    Their elements may be moved in between, and the largest ones be taken.
+    In between their elements may be moved, and the largest ones be taken.
     """
     rewrite, signed = Rewrite(graph), dict[int, int]()
     for position, operator in enumerate(graph.operators):
@@ -80,6 +46,9 @@ def sign_values(graph: Graph) -> Graph:
         elif isinstance(operator, Convert) and written[0].dtype == FLOAT32 and _is_unsigned(inputs[0]):
             x = _as_int8(rewrite, signed, position, operator, inputs[0])
             rewrite.put(position, dataclasses.replace(operator, inputs=(x,)))
+        elif isinstance(operator, _Layer) and _fits(inputs, written[0]):
+            x = _as_int8(rewrite, signed, position, operator, inputs[0])
+            _put_signed(rewrite, signed, position, _with_int8(rewrite, operator, x))
         elif isinstance(operator, Move | Reshape | Pool2D) and any(x.id in signed for x in inputs):
             known = all(x.id in signed or (x.dtype == UINT8 and x.data is not None) for x in inputs)
             average = isinstance(operator, Pool2D) and operator.function is not PoolKind.MAX
@@ -89,6 +58,12 @@ def sign_values(graph: Graph) -> Graph:
                     rewrite, signed, position, _of_int8(dataclasses.replace(operator, inputs=sources))
                 )
     return rewrite.finish()
+
+
+def _fits(inputs: list[Value], y: Value) -> bool:
+    """True for a layer of uint8 values with constant weights."""
+    x, weights = inputs[:2]
+    return x.dtype == y.dtype == weights.dtype == UINT8 and x.data is None and weights.data is not None
 
 
 def _is_unsigned(x: Value) -> bool:
@@ -132,12 +107,6 @@ def _flipped(operator: Operator, x: int, y: int) -> Map:
     return Map(number=operator.number, kind="Cast", inputs=(x,), outputs=(y,), expression=flip)
 
 
-def _fits(graph: Graph, operator: _Layer) -> bool:
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    return x.dtype == y.dtype == weights.dtype == UINT8 and x.data is None and weights.data is not None
-
-
 def _signed(value: Value) -> Value:
     """The same real values, stored as int8."""
     quantisation = value.quantisation
@@ -148,14 +117,9 @@ def _signed(value: Value) -> Value:
     return dataclasses.replace(value, dtype=INT8, quantisation=quantisation)
 
 
-def _conversion(operator: Operator, source: int, target: int) -> Operator:
-    return Convert(number=operator.number, kind="QUANTIZE", inputs=(source,), outputs=(target,))
-
-
-def _moved(rewrite: Rewrite, operator: _Layer, place: dict[int, int]) -> Operator:
+def _with_int8(rewrite: Rewrite, operator: _Layer, x: int) -> Operator:
     """The layer between int8 values; its weights are int8 without a zero point where all of them fit."""
-    weights = rewrite.graph.values[operator.inputs[1]]
-    chosen = operator.inputs[1]
+    weights, chosen = rewrite.values[operator.inputs[1]], operator.inputs[1]
     centred = weights.constant.astype(np.int16) - weights.zero_point
     if weights.quantisation is not None and centred.min(initial=0) >= -127 and centred.max(initial=0) <= 127:
         symmetric = dataclasses.replace(
@@ -164,7 +128,6 @@ def _moved(rewrite: Rewrite, operator: _Layer, place: dict[int, int]) -> Operato
         chosen = rewrite.constant(dataclasses.replace(weights, dtype=INT8), centred, symmetric)
     return dataclasses.replace(
         operator,
-        inputs=(place[operator.inputs[0]], chosen, *operator.inputs[2:]),
-        outputs=(place[operator.outputs[0]],),
+        inputs=(x, chosen, *operator.inputs[2:]),
         clamp=(operator.clamp[0] - _HALF, operator.clamp[1] - _HALF),
     )
