@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels without assembly are C99: clang finds no extension of GNU's in them, apart from what guards hold."""
+"""Kernels without assembly are C99: clang finds no extension of GNU's in them, apart from what guards hold.
+
+It is the machine's clang and, for the warnings of later versions, that of the package ziglang where it is installed.
+"""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,16 +60,32 @@ CORE_MACROS = [
 CORE_MACROS += ["-D__thumb__=1", "-D__thumb2__=1", "-D__ARM_ARCH_6M__=1"]
 
 
-def faults(clang: str, source: Path, folder: Path) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["clang", "ziglang"])
+def clang(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Command of a compiler; that of ziglang is clang itself, not Zig's driver of it."""
+    if request.param == "clang":
+        return (compiler("clang"),)
+    folder = Path(pytest.importorskip("ziglang").__file__).parent
+    return (sys.executable, "-m", "ziglang", "clang", "-isystem", str(folder / "lib" / "include"))
+
+
+def test_ziglang_has_a_late_clang() -> None:
+    pytest.importorskip("ziglang")
+    version = re.search(r"clang version (\d+)", call(sys.executable, "-m", "ziglang", "clang", "--version"))
+    assert version is not None
+    assert int(version[1]) >= 19
+
+
+def faults(clang: tuple[str, ...], source: Path, folder: Path) -> Iterator[str]:
     """Each extension that a source has outside of guards, and everything that clang warns of."""
-    done = subprocess.run([clang, *CHECK, source], capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run([*clang, *CHECK, source], capture_output=True, text=True, timeout=240, check=False)
     for line in done.stderr.splitlines():
         found = re.search(r"(?:warning|error): .*?(?:\[(-W[\w+-]+)[^\]]*\])?$", line)
         if found is not None and found[1] not in STYLE:
             yield line
     for macros in ((), CORE_MACROS):
         flags = ["-std=c99", "-U__GNUC__", "-w", "-E", "-P", "-nostdinc", *macros]
-        left = call(clang, *flags, *stubs(folder), source)
+        left = call(*clang, *flags, *stubs(folder), source)
         yield from (f"{source.name}: {found[0].strip()}" for found in EXTENSION.finditer(left))
 
 
@@ -78,9 +98,8 @@ def stubs(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_models_have_no_extension(name: str, tmp_path: Path) -> None:
+def test_models_have_no_extension(name: str, clang: tuple[str, ...], tmp_path: Path) -> None:
     """For each set of instructions, and goals whose kernels differ the most."""
-    clang = compiler("clang")
     if not MODELS[name].is_file():
         pytest.skip(f"{MODELS[name]} is missing")
     graph = load_tflite(MODELS[name])
@@ -92,9 +111,8 @@ def test_models_have_no_extension(name: str, tmp_path: Path) -> None:
             assert [*faults(clang, tmp_path / "kernels.c", tmp_path)] == [], f"{core.name} {goal.value}"
 
 
-def test_kernels_of_every_maker_have_no_extension(tmp_path: Path) -> None:
+def test_kernels_of_every_maker_have_no_extension(clang: tuple[str, ...], tmp_path: Path) -> None:
     """What each maker of the schedule gives, for each operator of the tests' models that it fits."""
-    clang = compiler("clang")
     made = made_kernels(map(improve, graphs(tmp_path)))
     kernels = [kernel for kernel in made if kernel.family != "custom"]  # that is the user's code
     assert len(kernels) > 900
@@ -122,9 +140,8 @@ def test_kernels_of_every_maker_have_no_extension(tmp_path: Path) -> None:
         "#if defined(__ARM_FEATURE_DSP)\nint f(int a) { return __smlad(a, a, a); }\n#endif",
     ],
 )
-def test_an_extension_is_found(text: str, tmp_path: Path) -> None:
+def test_an_extension_is_found(text: str, clang: tuple[str, ...], tmp_path: Path) -> None:
     """The check itself: what a kernel could have had."""
-    clang = compiler("clang")
     (tmp_path / "one.c").write_text(f"{text}\n")
     found = [
         fault for fault in faults(clang, tmp_path / "one.c", tmp_path) if "previous prototype" not in fault

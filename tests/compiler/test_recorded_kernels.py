@@ -8,7 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlf_sdk.compiler.kernels import dense_shifted_words, depthwise, vector_matrix, widening, winograd_input
+from mlf_sdk.compiler.kernels import (
+    dense_shifted_words,
+    depthwise,
+    vector_matrix,
+    widening,
+    winograd,
+    winograd_input,
+)
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
@@ -155,3 +162,33 @@ def test_squares_fit_the_offsets_of_loads(tmp_path: Path) -> None:
         assert winograd_input.reaches(squares, most)
         assembly(winograd_input.record("ssub16", squares, most), DSP)
     assert not winograd_input.reaches(4, 456)
+
+
+@pytest.mark.parametrize("form", [Form.FINE, Form.SINGLE])
+@pytest.mark.parametrize(("squares", "ic"), [(2, 8), (3, 12), (4, 16), (3, 76), (4, 72)])
+def test_products_of_squares(squares: int, ic: int, form: Form, tmp_path: Path) -> None:
+    """Sums of the products of each row of a square, then of rows; from 72 channels on in a loop."""
+    channels, row, random = 3, 100, np.random.default_rng(ic)
+    values = random.integers(-90, 90, (4, 4, ic // 2, squares, 2))
+    weights = random.integers(-9, 9, (channels, 4, 4, ic // 2, 2))
+    k0, k1, k2, k3 = np.moveaxis(np.einsum("rkqsi,crkqi->ckrs", values, weights), 1, 0)
+    columns = np.stack([k0 + k1 + k2, k0 - k1 + k3])
+    u0, u1, u2, u3 = np.moveaxis(columns, 2, 0)
+    sums = np.stack([u0 + u1 + u2, u1 - u2 - u3])  # row, column, channel, square
+    starts = random.integers(-999, 999, channels)
+    fine = form is Form.FINE
+    words = np.array([1 << 28, 5]) if fine else np.array([1 << 28, 5, 6])
+    sums = starts[:, None] + (sums << 6 if fine else sums >> 2)
+    wanted = ((sums >> 4) + 5) >> 12 if fine else (((sums * 2 + 8) >> 4) + 5) >> 6
+    wanted = np.clip(wanted, -90, 127)
+
+    packed = np.ascontiguousarray(weights.astype(np.int16)).view(np.int32).reshape(channels, -1)
+    stream = np.concatenate([packed, starts[:, None], np.tile(words, (channels, 1))], axis=1)
+    b = winograd.record(squares, ic, row, channels, Epilogue(form, 12 if fine else 0, (-90, 127), len(words)))
+    x = np.ascontiguousarray(values.astype(np.int16)).view(np.int32).reshape(-1)
+    y, s = np.zeros(2 * row, np.int8), np.zeros(8 * squares, np.int32)
+    got = outcome(b, tmp_path, x, stream.astype(np.int32).reshape(-1), y, channels, s)["y"].reshape(2, row)
+    got = got[:, : 2 * squares * channels].reshape(2, squares, 2, channels)
+    np.testing.assert_array_equal(got, wanted.transpose(0, 3, 1, 2))
+    assert len({*got.ravel()}) > 3
+    assembly(b, DSP)

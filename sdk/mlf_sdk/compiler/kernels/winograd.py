@@ -15,13 +15,23 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, subtract, unrolling
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import Layout, fits_fine
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.rescale import Rescale
-from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.winograd_input import reaches, transform
+from mlf_sdk.compiler.microkernels.builder import (
+    KEPT_WORDS,
+    OUTPUT_BYTES,
+    OUTPUT_WORDS,
+    WORD,
+    WORDS,
+    Builder,
+    Register,
+)
+from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
 
 MAX_SQUARES: Final = 4
@@ -55,10 +65,19 @@ def convolution(layer: Contraction) -> Kernel | None:
         return None
     layout = Layout(layer, 2 * squares, 1, lines=2)
     layout.buffer_bytes = 32 * ic * squares
-    tile, texts = _tile(squares, ic, ow * oc, oc, rescale)
+    tile = f"products_{squares}x{ic}_{ow * oc}_{oc}_{label(rescale)}"
+    texts = {
+        **recorded(f"{tile}_sums", "dsp", record, squares, ic, ow * oc, oc, Epilogue.of(rescale)),
+        tile: f"""static void {tile}(const int32_t *b, const int32_t *w, int8_t *y)
+{{
+    int32_t sums[{8 * squares}];
+    {tile}_sums(b, w, y, {oc}, sums);
+}}
+""",
+    }
     squared, more = transform(squares, ic)
     return layout.kernel(
-        f"{tile}(b0, p0, {{}}, {oc})",
+        f"{tile}(b0, p0, {{}})",
         squared,
         {**texts, **more},
         (_stream(layer.weights.constant, layer.starts(rescale), rescale),),
@@ -77,120 +96,94 @@ def _stream(weights: Array, starts: Array, rescale: Rescale) -> Array:
     return np.ascontiguousarray(np.concatenate([words, starts[:, None], rescale.rows], axis=1).reshape(-1))
 
 
-def _tile(squares: int, ic: int, row: int, oc: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
-    """Function ``(buffer, stream, output, count)`` for a tile; its name and texts.
+def record(squares: int, ic: int, row: int, oc: int, epilogue: Epilogue) -> Builder:
+    """Record a tile: transformed squares, weights, the output and its channels, and words for sums.
+
+    These are of each row of products those of both columns of the squares.
 
     Args:
-        row: bytes from a row of output to the next.
+        row: bytes from a row of output to the next; ``oc``: those between its pixels.
     """
-    name = f"products_{squares}x{ic}_{row}_{oc}_{label(rescale)}"
-    start = "(uint32_t)*w + (t << 6)" if rescale.is_fine else "(uint32_t)*w + (uint32_t)((int32_t)t >> 2)"
-    value = expression(rescale, f"(int32_t)({start})", "w + 1")
-    plain = f"""    for (int32_t c = 0; c < n; ++c, ++y) {{
-        const int16_t *v = (const int16_t *)b;
-        uint32_t s[2][4][{squares}];
-        memset(s, 0, sizeof s);
-        for (int32_t k = 0; k < 16; ++k)
-        for (int32_t q = 0; q < {ic // 2}; ++q, ++w)
-        for (int32_t i = 0; i < {squares}; ++i, v += 2) {{
-            uint32_t m = (uint32_t)(v[0] * (int16_t)*w + v[1] * (*w >> 16));
-            if ((k & 3) != 3) {{
-                s[0][k >> 2][i] += m;
-            }}
-            if ((k & 3) != 2) {{
-                s[1][k >> 2][i] += (k & 3) == 1 ? 0 - m : m;
-            }}
-        }}
-        for (int32_t i = 0; i < {2 * squares}; ++i) {{
-            uint32_t *u = &s[i & 1][0][i >> 1];
-            uint32_t t = u[0] + u[{squares}] + u[{2 * squares}];
-            y[i * {oc}] = (int8_t){value};
-            t = u[{squares}] - u[{2 * squares}] - u[{3 * squares}];
-            y[{row} + i * {oc}] = (int8_t){value};
-        }}
-        w += {1 + rescale.rows.shape[1]};
-    }}
-"""
-    lines = _instructions(squares, ic, row, oc, rescale)
-    parameters = "const int32_t *b, const int32_t *w, int8_t *y, int32_t n"
-    return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}
-
-
-def _registers(first: int, count: int) -> str:
-    return "{" + ", ".join(f"r{first + i}" for i in range(count)) + "}"
-
-
-def _dot(squares: int, ic: int, number: int, *, start: bool) -> list[str]:
-    """Products of one place of the squares, in r2 and on; r1 and r0 run through weights and buffer."""
-    weights = ["r10", "r11", "r12", "lr"]
+    b = Builder(x=KEPT_WORDS, w=KEPT_WORDS, y=OUTPUT_BYTES, n=WORD, s=OUTPUT_WORDS)
+    x, w, y, n, s = b.parameters
     whole, rest = divmod(ic, _BLOCK)
     count = unrolling(whole, _UNROLL)
-    lines = []
-    if count < whole:
-        lines += [f"movw r10, #{whole * _BLOCK // 2 * squares * 4}", "add r10, r10, r0", "str r10, [sp, #12]"]
-        lines += [f"mov r{2 + i}, #0" for i in range(squares) if start]
-        start = False
-        lines.append(f"{10 + number}:")
+    is_loop = count < whole
 
-    def block(words: list[str]) -> None:
-        nonlocal start
-        lines.append(f"ldmia r1!, {{{', '.join(words)}}}")
-        for w in words:
-            lines.append(f"ldmia r0!, {_registers(6, squares)}")
-            for i in range(squares):
-                lines.append(
-                    f"smuad r{2 + i}, r{6 + i}, {w}" if start else f"smlad r{2 + i}, r{6 + i}, {w}, r{2 + i}"
-                )
-            start = False
+    def block(sums: list[Register], channels: int = _BLOCK) -> list[Register]:
+        for weights in b.load(w, channels // 2):
+            values = b.load(x, squares)
+            if sums:
+                b.each("smlad", values, weights, sums, into=sums)
+            else:
+                sums = b.each("smuad", values, weights)
+        return sums
 
-    for _ in range(count):
-        block(weights)
-    if count < whole:
-        lines += ["ldr r10, [sp, #12]", "cmp r0, r10", f"bne.w {10 + number}b"]
-    if rest:
-        block(weights[:2])
-    return lines
+    def products(sums: list[Register]) -> list[Register]:
+        """Products of one place of the squares, added to sums."""
+        if is_loop:
+            sums = sums or [b.do("immediate", i=0) for _ in range(squares)]
+            with b.loop(x, b.place(x, whole * _BLOCK * 2 * squares, WORDS)):
+                for _ in b.repeat(count):
+                    block(sums)
+        else:
+            sums = block(sums)
+            for _ in b.repeat(count - 1):
+                block(sums)
+        return block(sums, rest) if rest else sums
+
+    def stored(values: list[Register]) -> list[Register]:
+        """Values in memory while a loop needs all registers; elsewhere the allocator finds places that cost less."""
+        if is_loop:
+            b.store_many(out, values)
+        return values
+
+    def loaded(values: list[Register]) -> list[Register]:
+        return b.load_back(out, squares) if is_loop else values
+
+    with b.loop(y, b.place(y, n)):
+        out = b.do("copy", s, kind=OUTPUT_WORDS)
+        with b.loop(out, b.place(out, 32 * squares)):
+            first = stored(products([]))
+            second = products([])
+            sums, differences = _sums_and_differences(b, loaded(first), second)
+            stored(differences)
+            sums = products(sums)
+            differences = loaded(differences)
+            b.store_many(out, sums)
+            b.store_many(out, products(differences))
+        _record_outputs(b, (s, w, y), (squares, row, oc), epilogue)
+        b.advance(y, 1)
+        b.advance(x, -32 * ic * squares)
+    return b
 
 
-def _instructions(squares: int, ic: int, row: int, oc: int, rescale: Rescale) -> list[str]:
-    """Instructions of `_tile`.
-
-    On the stack: output, its end, where the next sums go, end of a loop; differences; sums by column and row.
-    """
-    sums, values = _registers(2, squares), _registers(6, squares)
-    kept, table = 16, 16 + 4 * squares
-    frame = table + 32 * squares
-    lines = ["push {r4-r11, lr}", f"sub sp, sp, #{frame}", "add r3, r2, r3", "strd r2, r3, [sp]"]
-    lines += ["1:", f"add r10, sp, #{table}", "str r10, [sp, #8]", "2:"]
-    lines += [*_dot(squares, ic, 0, start=True), f"add r10, sp, #{kept}", f"stmia r10, {sums}"]
-    lines += [*_dot(squares, ic, 1, start=True), f"add r10, sp, #{kept}", f"ldmia r10, {values}"]
-    for i in range(squares):
-        lines += [f"add r{2 + i}, r{2 + i}, r{6 + i}", f"rsb r{6 + i}, r{2 + i}, r{6 + i}, lsl #1"]
-    lines += [f"stmia r10, {values}", *_dot(squares, ic, 2, start=False)]
-    lines += ["ldr r10, [sp, #8]", f"stmia r10, {sums}", f"add r11, sp, #{kept}", f"ldmia r11, {sums}"]
-    lines += _dot(squares, ic, 3, start=False)
-    lines += ["ldr r10, [sp, #8]", f"add r11, r10, #{16 * squares}", f"stmia r11, {sums}"]
-    lines += [f"add r10, r10, #{4 * squares}", "str r10, [sp, #8]"]
-    lines += [f"add r11, sp, #{table + 16 * squares}", "cmp r10, r11", "bne.w 2b"]
-    words = ["r10", "r11", "r12", "lr"][: 1 + rescale.rows.shape[1]]
-    lines.append(f"ldmia r1!, {{{', '.join(words)}}}")
-    shift = "lsl #6" if rescale.is_fine else "asr #2"
+def _record_outputs(
+    b: Builder, pointers: tuple[Register, ...], sizes: tuple[int, int, int], epilogue: Epilogue
+) -> None:
+    """Record the outputs of a channel: those of the upper row are sums of rows 0, 1 and 2, of the lower 1 - 2 - 3."""
+    (s, w, y), (squares, row, oc) = pointers, sizes
+    start, *words = b.load(w, 1 + epilogue.words)
+    lower_row = b.place(y, row)
+    name, bits = ("add_shifted_left", 6) if epilogue.is_fine else ("add_shifted_right", 2)
     for column in range(2):
-        for lower in range(2):
-            operation = "sub" if lower else "add"
-            lines += [f"add r9, sp, #{table + 16 * squares * column + 4 * squares * lower}"]
-            lines += [f"ldmia r9, {sums}"]
-            for further in (1, 2):
-                at = table + 16 * squares * column + 4 * squares * (lower + further)
-                lines += [f"add r9, sp, #{at}", f"ldmia r9, {values}"]
-                lines += [f"{operation} r{2 + i}, r{2 + i}, r{6 + i}" for i in range(squares)]
-            lines += [f"add r{2 + i}, r10, r{2 + i}, {shift}" for i in range(squares)]
-            lines += finish([f"r{2 + i}" for i in range(squares)], rescale, tuple(words[1:]), "r6")
-            lines.append("ldr r7, [sp]")
-            if lower:
-                lines += (
-                    [f"addw r7, r7, #{row}"] if row <= MAX_OFFSET else [f"movw r8, #{row}", "add r7, r7, r8"]
-                )
-            lines += [f"strb r{2 + i}, [r7, #{(2 * i + column) * oc}]" for i in range(squares)]
-    lines += ["ldrd r6, r7, [sp]", "add r6, r6, #1", "str r6, [sp]", *subtract("r0", 32 * ic * squares)]
-    return [*lines, "cmp r6, r7", "bne.w 1b", f"add sp, sp, #{frame}", "pop {r4-r11, pc}"]
+        b.note(f"requantise column {column} of the squares")
+        sums = b.place(s, 4 * squares * (column + 2), WORDS)
+        second = b.load(sums, squares)
+        b.advance(sums, 4 * squares)
+        upper, lower = _sums_and_differences(b, second, b.load(sums, squares))
+        b.advance(sums, 4 * squares)
+        lower = b.each("subtract", lower, b.load(sums, squares))
+        b.advance(sums, -28 * squares)
+        upper = b.each("add", upper, b.load(sums, squares))
+        for pointer, totals in ((y, upper), (lower_row, lower)):
+            values = [b.do(name, start, total, i=bits) for total in totals]
+            for square, value in enumerate(epilogue.record(b, values, words)):
+                b.store_byte(pointer, value, (2 * square + column) * oc)
+
+
+def _sums_and_differences(
+    b: Builder, one: list[Register], other: list[Register]
+) -> tuple[list[Register], list[Register]]:
+    pairs = [(b.do("add", p, q), b.do("subtract", p, q)) for p, q in zip(one, other, strict=True)]
+    return [total for total, _ in pairs], [difference for _, difference in pairs]

@@ -14,7 +14,7 @@ from mlf_sdk.compiler.microkernels.rewrite import grouped, without_copies
 from mlf_sdk.compiler.microkernels.spill import spilled
 
 _LONG = 40  # operations over which a long-lived register is live
-_LOADS = ("argument", "load", "reload", "reload_two", "reload_many")
+_LOADS = ("argument", "load", "load_back", "reload", "reload_two", "reload_many")
 
 
 class Allocation(msgspec.Struct, frozen=True):
@@ -84,6 +84,7 @@ def _scan(
         if len(o.operands) == 3 and o.results and o.operands[-1] not in o.results and {*o.results} & long
     }
     groups = {r: o.operands[:-1] for o in operations if o.name == "store_many" for r in o.operands[:-1]}
+    bound = [(q.kind.group, start) for q, (start, _) in ranges.items() if q.kind.group]
     held: dict[Register, int] = {}  # of values that are stored together, until they are computed
     places = {r: k for k, r in enumerate(operations[0].results)}
     active = set(places)
@@ -95,7 +96,7 @@ def _scan(
             continue
         taken = {places[r] for r in active if not r.kind.file} | {*held.values()}
         free = [n for n in range(len(target.registers.all)) if n not in taken]
-        avoided = {n for r in fresh for n in _avoided(r, ranges, target)}
+        avoided = {n for r in fresh for n in _avoided(ranges[r], bound, target)}
         unclaimed = [n for n in free if n not in avoided]
         free = unclaimed if len(unclaimed) >= len(fresh) else free
         active |= set(fresh)
@@ -136,10 +137,13 @@ def _bound(
     return others
 
 
-def _avoided(r: Register, ranges: dict[Register, tuple[int, int]], target: InstructionSet) -> set[int]:
-    """Registers that others, which may not be in any, will ask for while ``r`` is live."""
-    first, last = ranges[r]
-    groups = {q.kind.group for q, (start, _) in ranges.items() if q.kind.group and first <= start < last}
+def _avoided(live: tuple[int, int], bound: list[tuple[str, int]], target: InstructionSet) -> set[int]:
+    """Registers that others, which may not be in any, will ask for while a value is live.
+
+    Args:
+        bound: groups of these others, and where they are written first.
+    """
+    groups = {group for group, start in bound if live[0] <= start < live[1]}
     return {n for group in groups for n in target.registers.numbers(group)}
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlf_sdk.compiler.microkernels.allocate import Allocation, allocated
-from mlf_sdk.compiler.microkernels.builder import Builder, Operation, Register
+from mlf_sdk.compiler.microkernels.builder import MOVING, Builder, Operation, Register
 from mlf_sdk.compiler.microkernels.instruction_set import File, InstructionSet
 
 _WORD = 4
@@ -113,8 +113,8 @@ class _Writer:
             fields |= dict(zip("ab", operands, strict=False)) | dict(zip("de", results, strict=False))
             return o.name, fields
         fields = {"base": operands[-1], "i": o.i}
-        many = o.results if o.results and o.name == "load" else o.operands[:-1]
-        if o.name in ("load", "store_many"):
+        many = o.results or o.operands[:-1]
+        if o.name in MOVING:
             fields["list"] = self._list(many)
         if results:
             fields["d"] = results[0]

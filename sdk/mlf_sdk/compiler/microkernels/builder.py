@@ -45,6 +45,7 @@ HIGH_WORDS: Final = Kind("const int32_t *", 4, file="high")
 HIGH_BYTES: Final = Kind("const int8_t *", 1, file="high")
 HIGH_OUTPUT_WORDS: Final = Kind("int32_t *", 4, file="high")
 LANES_LEFT: Final = Kind("uint32_t ", group="loop")  # the same in a loop that counts them down
+KEPT_WORDS: Final = Kind("const int32_t *", 4, group="kept")  # in a register at all times
 EVEN_WORD: Final = Kind("uint32_t ", group="even")
 NARROW_OUTPUT: Final = Kind("int8_t *", 1, group="odd_low")  # where bytes of wider lanes are stored
 NARROW_PLACE: Final = Kind("int8_t *", 1, group="even_low")  # the same, while no EVEN_WORD is live
@@ -79,7 +80,9 @@ class Operation(msgspec.Struct, eq=False, gc=False):
 MARKS: Final = frozenset({"note", "repeat", "turn", "end_repeat"})
 BRANCHES: Final = frozenset({"again", "count_down", "count_lanes"})  # the ends of loops, which go back
 SKIPS: Final = frozenset({"skip", "skip_equal", "skip_end"})  # the ends of what may be left out
-MOVING: Final = frozenset({"load", "store_many"})  # operations that move their pointer, the last operand
+MOVING: Final = frozenset(
+    {"load", "load_back", "store_many"}
+)  # operations that move their pointer, the last operand
 
 
 class Builder:
@@ -159,6 +162,12 @@ class Builder:
         words = [self.register("v") for _ in range(count)]
         for some in [[word] for word in words] if apart else [words]:
             self._add("load", tuple(some), (stream,), int(apart))
+        return words
+
+    def load_back(self, stream: Register, count: int) -> list[Register]:
+        """The words before a stream's pointer, which moves back to the first of them."""
+        words = [self.register("v") for _ in range(count)]
+        self._add("load_back", tuple(words), (stream,))
         return words
 
     def load_at(self, pointer: Register, offset: int, kind: Kind = WORD) -> Register:

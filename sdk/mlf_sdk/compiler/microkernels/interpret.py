@@ -72,12 +72,13 @@ def _access(o: Operation, values: dict[Register, Any]) -> None:
     unit = base.kind.unit
     if o.name == "load_at" and o.results[0].kind.unit:
         values[o.results[0]] = elements[place + o.i // unit]
-    elif o.name in ("load", "load_at"):
+    elif o.name in ("load", "load_at", "load_back"):
         first = place + (o.i // unit if o.name == "load_at" else 0)
+        first -= len(o.results) * 4 // unit if o.name == "load_back" else 0
         for k, r in enumerate(o.results):
             values[r] = _word(elements, first + k * 4 // unit, unit)
-        if o.name == "load":
-            values[base] = elements, place + len(o.results) * 4 // unit
+        if o.name != "load_at":
+            values[base] = elements, first + (len(o.results) * 4 // unit if o.name == "load" else 0)
     elif o.name == "store_many":
         for k, r in enumerate(o.operands[:-1]):
             elements[:, place + k] = signed(values[r])
@@ -93,6 +94,6 @@ def _access(o: Operation, values: dict[Register, Any]) -> None:
 
 def _word(elements: NDArray[np.int64], place: int, unit: int) -> NDArray[np.int64]:
     if unit > 1:
-        return elements[:, place]
+        return elements[:, place].copy()  # what is stored there later is another value
     parts = [(elements[:, place + k] & 255) << 8 * k for k in range(4)]
     return signed(parts[0] | parts[1] | parts[2] | parts[3])

@@ -84,8 +84,8 @@ def _reserved(
 
 def _range(uses: list[Use], loops: list[tuple[int, int]]) -> tuple[int, int]:
     """Live range; inner loops come first. One that a loop reads before it writes it is live in all of it."""
-    first, (last, is_read, _) = uses[0][0], uses[-1]
-    last += not is_read
+    first, (last, _, is_written) = uses[0][0], uses[-1]
+    last += is_written
     for start, end in loops:
         if first > end or last <= start:
             continue

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 from typing import Final
 
-from mlf_sdk.compiler.microkernels.builder import BYTES, WORDS, Operation, Register
+from mlf_sdk.compiler.microkernels.builder import BYTES, KEPT_WORDS, WORDS, Operation, Register
 
 HALVES: Final = ("low", "high")
 _LOADS: Final = ("load", "load_at")
@@ -41,7 +41,7 @@ def parts_of(operations: Sequence[Operation], meanings: Mapping[str, str]) -> di
     written = Counter(r for o in operations for r in o.results)
     result: dict[Register, set[str]] = {}
     for o in operations:
-        is_load = o.name in _LOADS and o.operands[-1].kind in (WORDS, BYTES)
+        is_load = o.name in _LOADS and o.operands[-1].kind in (WORDS, KEPT_WORDS, BYTES)
         if is_load or meanings.get(o.name, "").startswith(_PAIR):
             result |= {r: set() for r in o.results if written[r] == 1 and not r.kind.unit}
     computed = {r for o in operations if o.name not in _LOADS for r in o.results}

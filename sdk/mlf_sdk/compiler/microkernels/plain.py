@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from mlf_sdk.compiler.microkernels.assignments import VECTOR_TYPE, c_statements, is_assignments
-from mlf_sdk.compiler.microkernels.builder import BRANCHES, Builder, Operation, Register
+from mlf_sdk.compiler.microkernels.builder import BRANCHES, MOVING, Builder, Operation, Register
 from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS, HALF_AT, WORD_AT
 from mlf_sdk.compiler.microkernels.parts import HALVES, halves_of, load_of, parts_of, with_parts
 
@@ -184,7 +184,7 @@ class _Writer:
             return [f"return {names[0]};"]
         if o.name == "leave_if":
             return [f"if ({names[0]} == {names[1]}) {{", "    return;", "}"]
-        if o.name in ("load", "load_at", "store_byte", "store_many"):
+        if o.name in MOVING or o.name in ("load_at", "store_byte"):
             return self._moved(o, targets, names)
         return [f"{_moved_pointer(o, targets[0], names)};"]
 
@@ -244,6 +244,8 @@ def _access(o: Operation, targets: list[str], names: list[str]) -> list[str]:
     pointer = names[-1]
     if o.name == "store_byte":
         return [f"{pointer}[{o.i}] = (int8_t){names[0]};"]
+    if o.name == "load_back":
+        return [f"{target} = word_at(--{pointer});" for target in reversed(targets)]
     is_bytes = o.operands[0].kind.unit == 1
     if o.name == "load_at" and o.results[0].kind.unit:
         return [f"{targets[0]} = {pointer}[{o.i // 4}];"]

@@ -69,7 +69,7 @@ def _cheapest(
             or register in temporary
         ):
             continue
-        parts = _parts(flow, flow.uses[register], before)
+        parts = _parts(flow, flow.uses[register], before, last)
         held = sum(before[min(p.last + 1, last)] - before[p.first] for p in parts)
         freed = before[last] - before[first] - held
         if any(p.first <= crowded[0] <= p.last for p in parts):
@@ -93,14 +93,19 @@ def _counted(length: int, places: list[int]) -> list[int]:
     return result
 
 
-def _parts(flow: Flow, uses: list[Use], before: list[int]) -> list[Part]:
+def _parts(flow: Flow, uses: list[Use], before: list[int], last: int) -> list[Part]:
+    """Runs of uses; ``last``: the first place where the register is not live."""
     parts = [[uses[0]]]
     for (one, _, _), use in pairwise(uses):
         free = before[use[0]] - before[one + 1]
         if free or flow.walls[one] != flow.walls[use[0]]:
             parts.append([])
         parts[-1].append(use)
-    return [Part(p) for p in parts]
+    result = [Part(p) for p in parts]
+    at, _, is_written = uses[-1]
+    if last <= at + is_written:  # nothing reads it again
+        result[-1].writes = []
+    return result
 
 
 def _move(operations: list[Operation], old: Register, new: Register, part: Part, slot: int) -> None:
@@ -122,30 +127,33 @@ def _merged(operations: list[Operation], count: int) -> list[Operation]:
     """Merge loads, or stores, of several words where there are registers for it."""
     operations = _gathered(operations, count)
     for name in ("spill", "reload"):
-        at = [k for k, o in enumerate(operations) if o.name == name]
-        for first, second in pairwise(at):
-            merged = _pair(operations, first, second)
+        number = 0
+        while True:
+            at = [k for k, o in enumerate(operations) if o.name == name][number : number + 2]
+            if len(at) < 2:
+                break
+            merged = _pair(operations, *at)
+            number += 1
             if merged is not None and not flow_of(merged).crowded(count):
-                return _merged(merged, count)
+                operations, number = merged, max(number - 2, 0)
     return operations
 
 
 def _gathered(operations: list[Operation], count: int) -> list[Operation]:
     """Merge the longest run of loads that may stand at the first one, of three or more: words 0 and on."""
-    if any(o.name == "reload_many" for o in operations):
-        return operations
     best: list[int] = []
-    for first in (k for k, o in enumerate(operations) if o.name == "reload"):
-        run = [first]
-        for k in range(first + 1, len(operations)):
-            if operations[k].name in _WALLS:
+    for loads in _loads_of_blocks(operations):
+        for at, first in enumerate(loads):
+            if len(loads) - at <= max(len(best), 2):
                 break
-            if operations[k].name == "reload" and _may_move(operations, first, k):
-                if flow_of(_with_run(operations, [*run, k])).crowded(count):
-                    break
-                run.append(k)
-        if len(run) > max(len(best), 2):
-            best = run
+            run = [first]
+            for k in loads[at + 1 :]:
+                if _may_move(operations, first, k):
+                    if flow_of(_with_run(operations, [*run, k])).crowded(count):
+                        break
+                    run.append(k)
+            if len(run) > max(len(best), 2):
+                best = run
     if not best:
         return operations
     first_words = [operations[k].i for k in best]
@@ -154,6 +162,17 @@ def _gathered(operations: list[Operation], count: int) -> list[Operation]:
     return [
         replace(o, i=number[o.i]) if o.name in ("spill", "reload") else o for o in _with_run(operations, best)
     ]
+
+
+def _loads_of_blocks(operations: list[Operation]) -> list[list[int]]:
+    """Places of the loads of each run of operations without a branch."""
+    blocks: list[list[int]] = [[]]
+    for at, o in enumerate(operations):
+        if o.name in _WALLS:
+            blocks.append([])
+        elif o.name == "reload":
+            blocks[-1].append(at)
+    return blocks
 
 
 def _with_run(operations: list[Operation], run: list[int]) -> list[Operation]:
