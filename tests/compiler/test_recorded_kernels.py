@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mlf_sdk.compiler.kernels import (
+    conv_2ch_int8,
     dense_shifted_words,
     depthwise,
     vector_matrix,
@@ -19,6 +21,7 @@ from mlf_sdk.compiler.kernels import (
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from recorded import outcome
 
@@ -192,3 +195,13 @@ def test_products_of_squares(squares: int, ic: int, form: Form, tmp_path: Path) 
     np.testing.assert_array_equal(got, wanted.transpose(0, 3, 1, 2))
     assert len({*got.ravel()}) > 3
     assembly(b, DSP)
+
+
+def test_a_function_begins_with_its_instructions_and_products() -> None:
+    """Each as often as it stands there, as a reader would count them."""
+    text = recorded("tile", "dsp", conv_2ch_int8.record, 4, 16, 64, Epilogue(Form.FINE, 12, (-128, 127), 2))
+    lines = re.findall(r'^ +"(.*)\\n"$', text["tile"], re.MULTILINE)
+    instructions = [line for line in lines if not re.fullmatch(r"\d+:", line)]
+    assert sum(line.startswith("smlad ") for line in instructions) == 4 * 16 * 4
+    about = f"/* conv_2ch_int8: {len(instructions)} instructions for {4 * 16 * 4 * 2} products */"
+    assert text["tile"].partition("volatile(")[2].split("\n")[1].strip() == about
