@@ -102,11 +102,14 @@ SHARED := $(wildcard ../shared/mlf/*.tar ../shared/mlf/digits/*.tar ../shared/ex
 PROVEN := $(if $(SHARED),$(SHARED),$(wildcard $(DEMO)/*.tar))
 # Zephyr's page has fewer archives: each takes a minute a board.
 FEW := $(filter %digits-graph-tvm0.11.1.tar %digits-aotc-tvm0.11.1.tar %conv1d-graph-tvm0.11.1.tar %resnet8_int8-graph-tvm0.11.1.tar,$(PROVEN))
-proof: tools runtime
+SMALL := $(filter-out %resnet8_int8-graph-tvm0.11.1.tar,$(FEW))
+proof: tools runtime $(if $(RTL),tools-rtl)
 	$(VENV)/bin/mlf-sdk proof $(PROVEN) --jobs $(JOBS) $(if $(CMSIS_NN),--cmsis-nn $(CMSIS_NN)) \
 	  --markdown docs/proof.md --made-by 'make proof$(if $(CMSIS_NN), CMSIS_NN=PATH)'
 	$(if $(ZEPHYR_BASE),$(VENV)/bin/mlf-sdk proof $(FEW) --platform zephyr --board mps2-an385 \
 	  --board qemu_cortex_m3 --jobs $(JOBS) --markdown docs/proof-zephyr.md --made-by 'make proof ZEPHYR_BASE=PATH')
+	$(if $(RTL),$(VENV)/bin/mlf-sdk proof $(SMALL) $(patsubst board_templates/boards/%.toml,--board %,$(wildcard \
+	  board_templates/boards/rtl-*.toml)) --jobs $(JOBS) --markdown docs/proof-rtl.md --made-by 'make proof RTL=yes')
 
 RUNS ?= 10000000
 FUZZERS ?= graph params rpc package secure mlperf

@@ -6,7 +6,7 @@ cycles by the timing of the core. For each family of kernels, costs are then a s
 not negative and keep the relative error small: for each multiply-accumulate, for each element of the
 output, and for each call. A model's error is that of its own cost where the terms come from the other
 models. Measurements are kept in the folder of --keep, for another fit; rows list the models by the names of
-their files.
+their files. With --rtl BOARD only the row of that board is written, whose simulated core counts both.
 """
 
 from __future__ import annotations
@@ -17,19 +17,25 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.image import Image, read_image
 from mlf_sdk.compiler.cores import Core, cores
 from mlf_sdk.judge.memorymap import Contents, memory_maps
+from mlf_sdk.judge.simulated import read_passes, window_argument
+from mlf_sdk.judge.windows import kernel_window
+from mlf_sdk.pipeline.execution import execute
 from mlf_sdk.pipeline.options import ProfileOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.profile import profile_request
+from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.tune import measuring_request
 
@@ -86,45 +92,63 @@ def measure(path: Path, core: Core) -> Measured:
         project = pipeline.project(request)
         image = read_image(pipeline.build(request).elf)
         pipeline.close()
+    counts = [(step.cost, step.cycles) for step in found.steps]
+    return _measured(path.stem, core.name, project, image, counts)
+
+
+def measure_on_rtl(path: Path, board: str) -> Measured:
+    """Count the layers of a model on a board with a simulated core, in one inference."""
+    request = Request(source=(str(path),), board=board, trace=False)
+    pipeline = Pipeline()
+    project = pipeline.project(request)
+    image = read_image(pipeline.build(request).elf)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "counts"
+        arguments = (f"out={out}", window_argument(kernel_window(image)))
+        with pipeline.open(request, emulator=arguments) as target:
+            execute(request, target, pipeline.batch(request))
+        counts = [(one.instructions, one.cycles) for one in read_passes(out)][-len(project.model.steps) :]
+    return _measured(path.stem, board, project, image, counts)
+
+
+def _measured(
+    model: str, core: str, project: TargetProject, image: Image, counts: Sequence[tuple[int, int | None]]
+) -> Measured:
+    """A measurement of the instructions and cycles of each step."""
     board = project.target.board
     maps = memory_maps(Contents(project.lock, image), image, board.regions)
     parts = [part for one in maps if one.name == board.flash.name for part in one.parts]
-    kernels = sum(part.size_bytes for part in parts if part.kind in _OF_MODEL)
-    runtime = sum(part.size_bytes for part in parts if part.kind not in _NOT_RUNTIME)
-    samples = []
-    for step, locked in zip(found.steps, project.model.steps, strict=True):
-        if step.layer is None:
-            continue
-        elements = sum(math.prod(project.model.tensors[i].shape) for i in locked.outputs)
-        samples.append(
+    cycles = [count for _, count in counts if count is not None]
+    return Measured(
+        model=model,
+        core=core,
+        total=sum(instructions for instructions, _ in counts),
+        cycles=sum(cycles) if len(cycles) == len(counts) else None,
+        functions=len({step.symbol for step in project.model.steps}),
+        kernel_bytes=sum(part.size_bytes for part in parts if part.kind in _OF_MODEL),
+        runtime_bytes=sum(part.size_bytes for part in parts if part.kind not in _NOT_RUNTIME),
+        samples=tuple(
             Sample(
                 kernel=step.layer.kernel,
                 macs=step.layer.macs,
-                elements=elements,
-                instructions=step.cost,
-                cycles=step.cycles,
+                elements=sum(math.prod(project.model.tensors[i].shape) for i in step.outputs),
+                instructions=instructions,
+                cycles=cycles_of_step,
             )
-        )
-    return Measured(
-        model=path.stem,
-        core=core.name,
-        total=found.total,
-        cycles=found.cycles.cycles if found.cycles else None,
-        functions=len({step.symbol for step in project.model.steps}),
-        kernel_bytes=kernels,
-        runtime_bytes=runtime,
-        samples=tuple(samples),
+            for step, (instructions, cycles_of_step) in zip(project.model.steps, counts, strict=True)
+            if step.layer is not None
+        ),
     )
 
 
-def kept(path: Path, core: Core, folder: Path) -> Measured:
-    """The measurement of a model on a core, from the folder where it is there."""
-    file = folder / f"{core.name}-{path.stem}.json"
+def kept(path: Path, name: str, folder: Path, measured: Callable[[], Measured]) -> Measured:
+    """The measurement of a model on a core or board, from the folder where it is there."""
+    file = folder / f"{name}-{path.stem}.json"
     if file.is_file():
         values = json.loads(file.read_text(encoding="utf-8"))
         return Measured(**{**values, "samples": tuple(Sample(**one) for one in values["samples"])})
-    sys.stderr.write(f"{path.stem} on {core.name}\n")
-    found = measure(path, core)
+    sys.stderr.write(f"{path.stem} on {name}\n")
+    found = measured()
     file.write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
     return found
 
@@ -216,13 +240,18 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--keep", type=Path, required=True, help="folder of measurements")
+    parser.add_argument("--rtl", metavar="BOARD", help="a board with a simulated core")
     chosen = parser.parse_args(arguments)
     chosen.keep.mkdir(parents=True, exist_ok=True)
     COSTS.mkdir(exist_ok=True)
-    for core in cores().values():
-        if core.counted_on:
-            measured = [kept(path, core, chosen.keep) for path in chosen.models]
-            (COSTS / f"{core.name}.toml").write_text(row_text(core.name, measured), encoding="utf-8")
+    measures: dict[str, Callable[[Path], Measured]] = {
+        core.name: partial(measure, core=core) for core in cores().values() if core.counted_on
+    }
+    if chosen.rtl is not None:
+        measures = {chosen.rtl: partial(measure_on_rtl, board=chosen.rtl)}
+    for name, how in measures.items():
+        measured = [kept(path, name, chosen.keep, partial(how, path)) for path in chosen.models]
+        (COSTS / f"{name}.toml").write_text(row_text(name, measured), encoding="utf-8")
     return 0
 
 

@@ -23,6 +23,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
 
 import goals
 import seconds as times
+import simulated
 import sweeps
 from bench_line import line_figures
 from core_images import run_on_core
@@ -62,6 +63,7 @@ class Bench:
         self.models: dict[str, Any] = {}
         self.compiled: dict[str, Any] = {}
         self.goals: dict[str, Any] = {}
+        self.simulated: dict[str, dict[str, int]] = {}
         self.seconds: dict[str, float] = {}
         self.growth: dict[str, float] = {}
         self.line: dict[str, Any] = {}
@@ -117,6 +119,22 @@ class Bench:
                     continue
                 for what, value, limit in goals.limits(self.goals[name]):
                     self._below(f"{name}: {what}", value, limit)
+
+    def measure_simulated(self) -> None:
+        """Cycles of a simulated core."""
+        if why := simulated.missing():
+            self.skipped[f"cycles on {simulated.BOARD}"] = why
+            return
+        for path in filter(Path.is_file, map(self._model, MODELS)):
+            name = f"{path.stem} on {simulated.BOARD}"
+            print(f"counting cycles of {name}", file=sys.stderr, flush=True)
+            try:
+                one = self.simulated[name] = simulated.figures(path)
+            except (MlfError, LookupError, OSError) as error:
+                self.failed[name] = str(error)
+                continue
+            ratio = round(one["cycles"] / one["instructions"], 3)
+            self._below(f"{name}: cycles an instruction", ratio, simulated.MOST_CYCLES)
 
     def _model(self, name: str) -> Path:
         """Path of a model's file."""
@@ -191,6 +209,7 @@ class Bench:
             "models": self.models,
             "compiled": self.compiled,
             "goals": self.goals,
+            "simulated": self.simulated,
             "seconds": self.seconds,
             "growth": self.growth,
             "line": self.line,
@@ -274,6 +293,8 @@ def print_report(report: dict[str, Any]) -> None:
         print(f"{name:36}{figures['instructions']:>13,} instructions")
     for name, found in report["goals"].items():
         print(f"{name:36}" + "".join(f"{g:>14}{f['cycles']:>13,} cycles" for g, f in found.items()))
+    for name, one in report["simulated"].items():
+        print(f"{name:36}{one['instructions']:>13,} instructions{one['cycles']:>13,} cycles")
     for name, value in report["seconds"].items():
         print(f"{name:36}{value:>8.2f} s")
     print_line(report["line"])
@@ -337,6 +358,7 @@ def main() -> int:
         bench.measure_models()
         bench.measure_compiled()
         bench.measure_goals()
+        bench.measure_simulated()
         if not arguments.no_seconds:
             bench.measure_seconds()
             bench.measure_growth()

@@ -124,7 +124,7 @@ class TestFind:
         [
             ("mps2-an368", "Did you mean mps2-an386"),
             ("MICROBIT", "Did you mean microbit?"),
-            ("", "Known: bluepill, host"),
+            ("", "Known: bluepill, hifive1, host"),
         ],
     )
     def test_a_wrong_name(self, name, hint):
