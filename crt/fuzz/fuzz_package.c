@@ -4,8 +4,8 @@
  *   bit 0: the rest is the content of both slots (bit 1: hashes and signature of each are set right), then a
  * boot; else requests, each a byte that says which, and a byte with a size: 0 begin (a good size or that
  * byte), 1 write what came with the input, 2 write a piece of the next package, 3 commit, 4 the next package
- * is a good one, 5 change one byte of it and sign it again, 6 as 5, unsigned, 7 a request of any opcode; 2 with
- * bit 3 copies the piece from what is in force, at its place, with bit 4 from where the input says. The
+ * is a good one, 5 change one byte of it and sign it again, 6 as 5, unsigned, 7 a request of any opcode; 2
+ * with bit 3 copies the piece from what is in force, at its place, with bit 4 from where the input says. The
  * model always loads; only what is signed comes into force, and only newer versions.
  */
 #include <stdlib.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzes secured sessions of the RPC server (MLF_RPC_SECURE) with the fake cryptography. The first byte chooses:
+ * Fuzzes secured sessions of the RPC server (MLF_RPC_SECURE) with the fake cryptography. The first byte
+ * chooses:
  *   bit 0: the rest is what comes over the line, byte by byte;
- *   else: the rest is requests, each a byte with its size, a byte of options and its payload. A host that has
- *   a key makes messages of them (options: 1 opens a session first, 2 sends the payload as it is, 4 repeats
- *   the message, 8 damages one byte of it, 16 sends an earlier message again, 32 leaves out the code, 64 takes
- *   another session's key, 128 lets the clock run).
+ *   else: the rest is requests, each a byte with its size, a byte of options and its payload. A host that
+ *   has a key makes messages of them (options: 1 opens a session in its place, 2 sends the payload as it is,
+ *   4 repeats the message, 8 damages one byte of it, 16 sends an earlier message again, 32 leaves out the
+ *   code, 64 takes another session's key, 128 lets the clock run).
  * Nothing but a message that the host of the open session made just now may change a byte of the model's
  * memory, or get more than a refusal.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mlf_crypto.h by Monocypher 4 (src/monocypher.c, src/optional/monocypher-ed25519.c). */
+/* mlf_crypto.h by Monocypher 3.1 or 4 (src/monocypher.c, src/optional/monocypher-ed25519.c). */
 #include <monocypher-ed25519.h>
 
 #include "mlf_crypto.h"
@@ -33,7 +33,11 @@ int mlf_crypto_mac(uint8_t out_tag[MLF_MAC_BYTES], const uint8_t key[MLF_SESSION
   for (uint32_t i = 0; i < sizeof number; i++) {
     number[i] = (uint8_t)(counter >> (8u * i));
   }
+#ifdef CRYPTO_ARGON2_D /* 4 */
   crypto_blake2b_keyed_init(&context, MLF_MAC_BYTES, key, MLF_SESSION_KEY_BYTES);
+#else
+  crypto_blake2b_general_init(&context, MLF_MAC_BYTES, key, MLF_SESSION_KEY_BYTES);
+#endif
   crypto_blake2b_update(&context, number, sizeof number);
   crypto_blake2b_update(&context, message, size);
   crypto_blake2b_final(&context, out_tag);

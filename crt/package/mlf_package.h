@@ -119,9 +119,9 @@ MLF_WARN_UNUSED int32_t mlf_package_begin(mlf_package_t *package, uint32_t total
 MLF_WARN_UNUSED int32_t mlf_package_write(mlf_package_t *package, uint32_t offset, const uint8_t *data,
                                           uint32_t size);
 
-/* Take the next piece from what is in force: `size` bytes from `from` on of its parameter blob, and of the cases
- * behind it where a package is in force. Only behind the head; it is hashed and signed like what is sent.
- * Returns as mlf_package_write(), and MLF_BLOB_E_RANGE: there is no such piece. */
+/* Take the next piece from what is in force: `size` bytes from `from` on of its parameter blob, and of the
+ * cases behind it where a package is in force. Only behind the head; it is hashed and signed like what is
+ * sent. Returns as mlf_package_write(), and MLF_BLOB_E_RANGE: there is no such piece. */
 MLF_WARN_UNUSED int32_t mlf_package_copy(mlf_package_t *package, uint32_t offset, uint32_t size,
                                          uint32_t from);
 
