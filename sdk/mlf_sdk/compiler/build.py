@@ -5,17 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mlf_sdk.compiler.emit import Code, emit
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.layer import note_of
 from mlf_sdk.compiler.operators import Operator
-from mlf_sdk.compiler.options import Asm
+from mlf_sdk.compiler.options import Asm, Goal
 from mlf_sdk.compiler.passes import improve
-from mlf_sdk.compiler.schedule import Choice, Counted, Tuner, by_rows, kernels_of
+from mlf_sdk.compiler.schedule import Choice, Counted, Tuner, by_rows, candidates, kernels_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.names import legal_identifier
+
+_INTERPRETER_BYTES: Final = 2560  # of what an interpreter keeps beside the tensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,57 @@ def compile_graph(
     """
     graph = by_rows(improve(graph), choice)
     kernels = kernels_of(graph, choice, tuner, others=False)
+    if choice.goal in (Goal.BALANCED, Goal.RAM) and not choice.stream and not choice.frames:
+        most = max(_live_bytes(graph, [None] * len(kernels)), default=0) + _INTERPRETER_BYTES
+        if max(_live_bytes(graph, _first(kernels)), default=0) > most:
+            from mlf_sdk.compiler.rows.bounded import smaller_within  # few models have so much scratch
+
+            smaller = graph if choice.goal is Goal.RAM else smaller_within(graph, choice, most)
+            if smaller is graph:
+                kernels = _with_less_scratch(graph, choice, kernels, most)
+            else:
+                graph, kernels = smaller, kernels_of(smaller, choice, tuner, others=False)
     return with_kernels(graph, kernels, asm=asm)
+
+
+def _first(kernels: Sequence[tuple[Counted, ...]]) -> list[Kernel | None]:
+    return [one[0].kernel if one else None for one in kernels]
+
+
+def _with_less_scratch(
+    graph: Graph, choice: Choice, kernels: Sequence[tuple[Counted, ...]], most_bytes: int
+) -> list[tuple[Counted, ...]]:
+    """Kernels, others in place of those with which operators take more RAM, where they take less scratch."""
+    result = list(kernels)
+    for at, taken in enumerate(_live_bytes(graph, _first(kernels))):
+        if taken > most_bytes and kernels[at]:
+            room = kernels[at][0].kernel.workspace_bytes - (taken - most_bytes)
+            others = candidates(graph, graph.operators[at], choice)
+            fitting = next((kernel for kernel in others if kernel.workspace_bytes <= room), None)
+            result[at] = kernels[at] if fitting is None else (Counted(kernel=fitting),)
+    return result
+
+
+def _live_bytes(graph: Graph, kernels: Sequence[Kernel | None]) -> list[int]:
+    """Bytes that live while each operator runs; without kernels, those of its tensors side by side."""
+    last = {x: at for at, operator in enumerate(graph.operators) for x in operator.inputs}
+    last |= dict.fromkeys(graph.outputs, len(graph.operators))
+    live, result = {*graph.inputs}, []
+    for at, (operator, kernel) in enumerate(zip(graph.operators, kernels, strict=True)):
+        live.update(operator.outputs)
+        taken = sum(graph.values[v].size_bytes for v in live)
+        if kernel is not None:
+            written = sum(y.size_bytes for y in graph.written(operator))
+            saved = [0]
+            for number, distance in kernel.overlaps.items():
+                x = operator.inputs[number]
+                if last[x] == at and x in live:
+                    size = graph.values[x].size_bytes
+                    saved.append(size + written - max(written, distance + size))
+            taken += kernel.workspace_bytes - max(saved)
+        result.append(taken)
+        live = {v for v in live if last.get(v, -1) > at}
+    return result
 
 
 def compile_within(

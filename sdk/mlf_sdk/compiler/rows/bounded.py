@@ -35,3 +35,13 @@ def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
     least = with_small_tiles(choices)  # as for a bound: whatever it takes
     cuts = choices.cuts if least is choices else (least.cuts[0], *choices.cuts)
     return tuple((cut.peak_bytes, sum(b - a for a, b in cut.intervals if b - a > 1)) for cut in cuts)
+
+
+def smaller_within(graph: Graph, choice: Choice, most_bytes: int) -> Graph:
+    """The graph with so few regions as take no more than some RAM, tiles small where nothing else fits.
+
+    Where that does not either, it stays as it is.
+    """
+    choices = row_choices(graph, lambda part, one: candidates(part, one, choice))
+    smaller = next(choices.within(most_bytes), None)
+    return smaller or next(with_small_tiles(choices).within(most_bytes), graph)
