@@ -196,7 +196,11 @@ def _field_sums() -> str:
 
 
 def _sums_m3() -> list[str]:
-    """Instructions for a Cortex-M3: r2 selects two bytes, r3 and r4 sum up a chunk, sums lie on the stack."""
+    """Instructions for a Cortex-M3: r2 selects two bytes, r3 and r4 sum up a chunk, sums lie on the stack.
+
+    They are text because a recorded chunk takes 20 instructions beside its blocks, not 18, which is 1.7 % of MLPerf's
+    anomaly detection: a length has no sign there that only a rare step back takes into account.
+    """
     lines = ["push {r2, r4-r11, lr}", "sub sp, sp, #16", "ldmia r1!, {r5-r8}", "stm sp, {r5-r8}"]
     lines += ["mov r2, #0x00FF00FF", "ldr lr, [r1], #4"]
     lines += ["1:", "ldr r3, [r0]", "add lr, lr, r0", "add r3, r3, #0x8000", "mov r4, r3"]

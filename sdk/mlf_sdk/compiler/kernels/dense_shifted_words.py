@@ -133,7 +133,7 @@ def _factors(name: str, inputs: int, taps: int) -> str:
 def _four_dots() -> Mapping[str, str]:
     """Function ``(factors, stream, sums, taps)``, taps a multiple of eight, and what it needs."""
     variants = [(record_m3(), instruction_set("thumb2")), (record_m0(), instruction_set("thumb1"))]
-    return function_of_sets("four_dots", variants)
+    return function_of_sets("four_dots", variants, "dense_shifted_words: ")
 
 
 def _builder() -> Builder:

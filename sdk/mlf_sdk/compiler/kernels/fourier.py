@@ -112,7 +112,8 @@ _FIRST_2: Final = """static void fft_first_2(const int16_t *x, int32_t step, int
     }
 }
 """
-# Both parts of a number in one word: two products, sums or differences by one instruction.
+# Both parts of a number in one word: two products, sums or differences by one instruction. The one that packs has
+# no intrinsic, and GCC makes three instructions and a constant of its meaning in C.
 _WORDS: Final = """#include <arm_acle.h>
 static inline int32_t fft_load(const int16_t *x)
 {

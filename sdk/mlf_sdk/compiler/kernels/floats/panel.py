@@ -3,6 +3,7 @@
 
 Weights stand in panels: of up to 12 output channels, for each element of a row the weights of all of them,
 behind their biases. So one instruction loads what the next 8 to 24 multiply with; all sums stay in registers.
+The assembly is no microkernel's: it rounds once where C, which no compiler may fuse here, rounds twice.
 """
 
 from __future__ import annotations
