@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.firmware import inspect
     from mlf_sdk.pipeline.flash import flash
     from mlf_sdk.pipeline.options import CompareOptions, FlashOptions, ProofOptions
+    from mlf_sdk.pipeline.preprocess import preprocess
     from mlf_sdk.pipeline.profile import profile
     from mlf_sdk.pipeline.progress import Progress
     from mlf_sdk.pipeline.quantize import quantize
@@ -77,6 +78,7 @@ _HOMES = {
     "load": "pipeline.api",
     "make_sbom": "pipeline.sbom",
     "open_session": "pipeline.api",
+    "preprocess": "pipeline.preprocess",
     "profile": "pipeline.profile",
     "proof": "sweep.proof",
     "quantize": "pipeline.quantize",
@@ -121,6 +123,7 @@ __all__ = [
     "load",
     "make_sbom",
     "open_session",
+    "preprocess",
     "profile",
     "proof",
     "quantize",

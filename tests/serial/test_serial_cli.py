@@ -199,6 +199,20 @@ def test_verify_a_device_that_is_silent(call: Caller) -> None:
         assert done.code == 4 and "did not answer HELLO" in done.err
 
 
+def test_a_silent_port_says_what_the_image_expects(call: Caller) -> None:
+    with PtyDevice(lambda data: b"") as silent:
+        port = ("--port", silent.path, "--timeout", "1")
+        done = call("run", ARCHIVE, *port, "--board", "nucleo-f411re", "--baud", "9600")
+        other = call("run", ARCHIVE, *port, "--board", "mps2-an386")
+    assert done.code == other.code == 4
+    said = " ".join(done.err.split())
+    assert "a clock of 42,000,000 Hz at the UART, and the line at 115,200 baud" in said
+    assert "opened with 9,600 baud" in said
+    assert "mlf_init_failed" in said and "mlf-sdk debug DIR --no-load" in said
+    assert "transmit and receive are crossed" in other.err
+    assert "mlf_init_failed" not in other.err and "opened with" not in other.err
+
+
 # ---- an emulated board behind a pty ----
 
 

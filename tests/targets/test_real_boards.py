@@ -128,8 +128,67 @@ def test_an_image_for_a_real_board_is_built(name: str, tmp_path: Path, needs_arm
     row = load_boards()[name]
     header = (tmp_path / "app/board/mlf_board.h").read_text()
     assert header.count("\n  X(0x") == len(row.init)
-    assert f"#define MLF_UART_CLOCK_HZ {row.clock_hz}u" in header
+    assert row.uart is not None
+    assert f"#define MLF_UART_CLOCK_HZ {row.uart.clock_hz or row.clock_hz}u" in header
     assert any(symbol.name == "mlf_init_failed" for symbol in read_image(elf).symbols)
+
+
+class Stm32f4:
+    """Registers of reset and clock control (RCC) and the flash's, after a reset; a clock is ready when it is on."""
+
+    CR, PLLCFGR, CFGR, ACR = 0x40023800, 0x40023804, 0x40023808, 0x40023C00
+
+    def __init__(self, external_hz: int) -> None:
+        self.external_hz = external_hz
+        self.words = {self.CR: 0x83, self.PLLCFGR: 0x24003010, self.CFGR: 0, self.ACR: 0}
+
+    def write(self, address: int, value: int) -> None:
+        """Write a register; what the hardware forbids or would fail at is an error here."""
+        running = self.words.get(self.CR, 0)
+        if address == self.PLLCFGR:
+            assert not running & 1 << 24, "the PLL is set while it is on"
+        if address == self.CR:
+            assert not (running & 1 << 16 and (value ^ running) & 1 << 18), (
+                "bypass changes while the clock is on"
+            )
+            value = value & ~(1 << 17 | 1 << 25) | (value >> 16 & 1) << 17 | (value >> 24 & 1) << 25
+        if address == self.CFGR:
+            value = value & ~0xC | (value & 3) << 2
+        self.words[address] = value
+        waits, (system, _, _) = self.words[self.ACR] & 15, self.rates()
+        assert system <= 30_000_000 * (waits + 1), "the flash waits too little for this clock"
+
+    def rates(self) -> tuple[int, int, int]:
+        """Rates of the system, APB1 and APB2, in Hz."""
+        control, pll, chosen = (self.words[one] for one in (self.CR, self.PLLCFGR, self.CFGR))
+        source = {0: 16_000_000, 1: self.external_hz}.get(chosen & 3, 0)
+        if chosen & 3 == 2:
+            assert control & 1 << 25, "the PLL is chosen before it is ready"
+            reference = self.external_hz if pll >> 22 & 1 else 16_000_000
+            oscillator = reference // (pll & 63) * (pll >> 6 & 511)
+            assert 950_000 <= reference / (pll & 63) <= 2_100_000
+            assert 100_000_000 <= oscillator <= 432_000_000
+            source = oscillator // (2 * (pll >> 16 & 3) + 2)
+        assert not chosen & 0x80, "the system's bus is divided"
+        divided = [1 << (field - 3) if field >= 4 else 1 for field in (chosen >> 10 & 7, chosen >> 13 & 7)]
+        assert source // divided[0] <= 42_000_000
+        assert source // divided[1] <= 84_000_000
+        return source, source // divided[0], source // divided[1]
+
+
+@pytest.mark.parametrize("name", ["nucleo-f401re", "nucleo-f411re"])
+def test_the_clock_of_a_row_is_that_of_its_writes(name: str) -> None:
+    """QEMU has no model of this clock tree: the writes are made to one of registers, waits and checks included."""
+    row, chip = load_boards()[name], Stm32f4(external_hz=8_000_000)
+    for one in row.init:
+        before = chip.words.get(one.address, 0)
+        chip.write(one.address, before & ~one.mask | one.value if one.mask else one.value)
+        waited = chip.words.get(one.address if one.wait_address is None else one.wait_address, 0)
+        assert waited & one.wait_mask == one.wait_value, one.what
+    assert row.uart is not None
+    assert chip.rates()[:2] == (row.clock_hz, row.uart.clock_hz)
+    assert row.counter is not None
+    assert row.counter.hz == row.clock_hz
 
 
 def test_a_board_of_a_zephyr_tree_is_built_by_zephyr(tmp_path: Path) -> None:

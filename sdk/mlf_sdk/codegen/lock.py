@@ -11,6 +11,7 @@ from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import FileDigest
 from mlf_sdk.ir.step import Frames, frames_of
+from mlf_sdk.ir.tensor import Preprocessing
 
 SCHEMA = 1
 
@@ -179,6 +180,7 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     arenas: tuple[LockPlace, ...] = ()
     params_places: tuple[LockPlace, ...] = ()
     state_memory: str = ""
+    preprocessing: Preprocessing | None = None
 
     @property
     def frames(self) -> Frames | None:

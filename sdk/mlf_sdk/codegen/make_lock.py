@@ -130,6 +130,7 @@ def _lock_model(layout: ModelLayout, linkage: Linkage, params: str) -> LockModel
         made_from=origin.made_from,
         **(_places(layout, linkage) if layout.arenas else {}),
         state_memory=layout.state_bank.name if layout.state_bank is not None else "",
+        preprocessing=model.preprocessing,
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from mlf_sdk.ir.check import check_model
 from mlf_sdk.ir.step import Overlap, Span, Step, Stream, Workspace
-from mlf_sdk.ir.tensor import Quantisation, Tensor, TensorKind
+from mlf_sdk.ir.tensor import Preprocessing, Quantisation, Tensor, TensorKind
 
 __all__ = [
     "ALIGNMENT",
@@ -139,6 +139,7 @@ class Model:
         blocked: reason why no project can be made of it; empty for none.
         contents: lines about the file by label, for people: what it holds beside the model.
         entry: how the entry of an ahead-of-time model is run, for people; empty for other models.
+        preprocessing: what comes before it; None: nothing.
 
     Raises:
         InputError: the parts contradict each other; says where.
@@ -164,6 +165,7 @@ class Model:
     blocked: str = ""
     contents: tuple[tuple[str, tuple[str, ...]], ...] = ()
     entry: str = ""
+    preprocessing: Preprocessing | None = None
 
     def __post_init__(self) -> None:
         """Check the model."""
@@ -197,6 +199,12 @@ class Model:
     def streamed(self) -> int | None:
         """The tensor of that input, which has no memory of its own."""
         return None if self.stream is None else self.inputs[self.stream.input]
+
+    @property
+    def own_steps(self) -> tuple[Step, ...]:
+        """Steps without the one that only prepares the input."""
+        is_step = self.preprocessing is not None and self.preprocessing.is_step
+        return self.steps[1:] if is_step else self.steps
 
     @property
     def states(self) -> tuple[Tensor, ...]:

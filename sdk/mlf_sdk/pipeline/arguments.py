@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.declare import Options
 from mlf_sdk.pipeline.request import Request
@@ -32,6 +34,8 @@ def make_request(
         InputError: an unknown option, or an invalid value.
     """
     given = {name: _plain(value) for name, value in options.items()}
+    if isinstance(given.get("pre"), Mapping):
+        given["pre"] = msgspec.json.encode(given["pre"]).decode()
     base = request if request is not None else Request()
     if source is not None:
         paths = [source] if isinstance(source, str | Path) else list(source)

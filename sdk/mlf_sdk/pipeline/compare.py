@@ -28,6 +28,7 @@ from mlf_sdk.judge.witnesses.reference import REFERENCE
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.declare import option_of
+from mlf_sdk.pipeline.loading import with_section
 from mlf_sdk.pipeline.options import CompareOptions
 from mlf_sdk.pipeline.origin import archive_request, check_same_archive
 from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline, for_core, without_memory_sharing
@@ -80,7 +81,7 @@ def compare_request(request: Request, own: CompareOptions, pipeline: Pipeline) -
     """Compare targets on a pipeline; errors as in `compare`."""
     folder = request.source[0] if stages.is_project(request) else None
     archive = for_core(request) if folder is None else _archive_of(request)
-    model = pipeline.models(archive)[0]
+    model = with_section(archive, pipeline.models(archive))[0]
     default = (HOST, request.board or DEFAULT_BOARD) if folder is None else (HOST, f"dir:{folder}")
     names = own.on or default
     if len(names) < 2 or len(set(names)) != len(names):

@@ -83,8 +83,12 @@ class CompilerRequest(Options):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningRequest(CompilerRequest):
-    """Options of a request about keys, and those of the compiler."""
+    """Options of a request about keys and preprocessing, and those of the compiler."""
 
+    pre: str | None = _project_path(
+        "TOML file with a section [pre]: from raw frames or sound to the input; default: that of mlf.toml.",
+        metavar="FILE",
+    )
     trust: str | None = _project_path("Public keys whose packages alone replace parameters.", metavar="FILE")
     lock: str | None = _project_path(
         "Public keys that alone open sessions: to others the device says its build id, and nothing else.",

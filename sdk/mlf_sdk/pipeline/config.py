@@ -85,9 +85,12 @@ def _config(path: Path, table: Mapping[str, Any]) -> Config:
     known = {one.name: one for one in dataclasses.fields(Request) if not option_of(one).hidden}
     spelt = {name.removesuffix("_s"): name for name in known}
     hints = typing.get_type_hints(Request)
-    values = {}
+    values: dict[str, Any] = {}
     for key, value in table.items():
         name = spelt.get(key.replace("-", "_"), key.replace("-", "_"))
+        if name == "pre" and isinstance(value, dict):
+            values[name] = str(path)  # the file is read where the section is needed
+            continue
         if name not in known:
             raise InputError(f"unknown option '{key}'", where=str(path), hint=name_hint(name, spelt))
         values[name] = typed_value(value, hints[name], f"{path}: {key}")

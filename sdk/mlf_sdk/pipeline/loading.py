@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mlf_sdk import frontends
@@ -128,6 +128,25 @@ def analyse_for(models: Iterable[Model], board: Board, options: ProjectOptions) 
 
     compiler = source_compiler(board, options)
     return tuple(analyse(model, compiler, as_compiled=options.as_compiled) for model in result)
+
+
+def with_section(request: Request, models: Sequence[Model]) -> tuple[Model, ...]:
+    """Models with the preprocessing of the request, where it states any.
+
+    Raises:
+        InputError: several models, or a key of the section that does not fit; it is named.
+    """
+    if request.pre is None:
+        return tuple(models)
+    from mlf_sdk.compiler.preprocess.section import section_of
+    from mlf_sdk.frontends.preprocess import with_preprocessing  # few projects have any
+
+    if len(models) > 1:
+        raise InputError(
+            "one section [pre] for several models", where="--pre", hint="Generate a project of each."
+        )
+    is_step = request.app == "rpc"  # the host sends what is raw, and the target prepares it
+    return (with_preprocessing(models[0], section_of(request.pre), as_step=is_step),)
 
 
 def load_analysed(request: Request) -> tuple[Model, ...]:

@@ -38,8 +38,18 @@ def archive_request(request: Request) -> Request:
         archive=None,
         cflags=cflags,
         as_compiled=lock.options.as_compiled,
+        pre=_section_text(model),
         **options,
     )
+
+
+def _section_text(model: LockModel) -> str | None:
+    """The section ``[pre]`` of a model as an option; None: it has none."""
+    if model.preprocessing is None:
+        return None
+    from mlf_sdk.compiler.preprocess.section import section_text
+
+    return section_text(model.preprocessing.section)
 
 
 def _options(path: Path, model: LockModel) -> dict[str, Any]:

@@ -284,7 +284,7 @@ class Pipeline:
     def _is_split(self, request: Request) -> bool:
         """Return whether a model runs as steps that were found in its entry."""
         loaded = [[step.symbol for step in model.steps] for model in self.models(request)]
-        return loaded != [[step.symbol for step in one.model.steps] for one in self.plan(request).layouts]
+        return loaded != [[s.symbol for s in one.model.own_steps] for one in self.plan(request).layouts]
 
     def _as_compiled(self, twin: Request, steps: Execution) -> Execution:
         """Execute the entry that a twin's steps were found in; both must give the same outputs.

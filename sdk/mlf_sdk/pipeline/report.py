@@ -24,7 +24,7 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.pipeline.sources import KernelSource, kernel_sources
-from mlf_sdk.pipeline.witness import origin_of
+from mlf_sdk.pipeline.witness import origin_of, prepared
 from mlf_sdk.targets.boards.row import Board
 
 
@@ -125,7 +125,9 @@ def _layers(request: Request, project: TargetProject, pipeline: Pipeline) -> tup
     if origin.file is None:
         return None, origin.why or "it came compiled, without the file that it was made from"
     try:
-        return file_facts(origin.file, pipeline.batch(request).inputs(0)), ""
+        return file_facts(
+            origin.file, prepared(project.model.preprocessing, pipeline.batch(request)).inputs(0)
+        ), ""
     except MlfError as error:
         return None, error.what
 

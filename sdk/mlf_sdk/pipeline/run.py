@@ -20,6 +20,7 @@ from mlf_sdk.judge.painted import check_of_marks, painted_rows, with_guards
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.cache import plugin_folder
 from mlf_sdk.pipeline.execution import other_image
+from mlf_sdk.pipeline.loading import with_section
 from mlf_sdk.pipeline.pipeline import Pipeline, Twin
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
@@ -167,7 +168,8 @@ def _first_step(
     pipeline.progress.say("looking for the first layer that differs from the reference")
     try:
         with pipeline.open(request) as target:
-            return first_wrong_step(origin, pipeline.models(request)[0], target, inputs, request)
+            model = with_section(request, pipeline.models(request))[0]
+            return first_wrong_step(origin, model, target, inputs, request)
     except TargetError:
         return None
 

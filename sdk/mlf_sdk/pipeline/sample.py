@@ -49,7 +49,7 @@ def outputs_for_sample(pipeline: Pipeline, request: Request) -> tuple[SampleOutp
         )
     result = []
     for source in request.source:
-        run = request.replace(source=(source,), app="rpc", inputs=None, expect=None)
+        run = request.replace(source=(source,), app="rpc", pre=None, inputs=None, expect=None)
         twin, why = pipeline.host_twin(run)
         if twin is None:
             hint = f"Leave out {_FLAG}: the application then prints its outputs, and compares nothing."

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.codegen.link import Linkage, link_models
-from mlf_sdk.codegen.lock import choose_model, read_lock
+from mlf_sdk.codegen.lock import Lock, choose_model, read_lock
 from mlf_sdk.codegen.make_lock import make_lock
 from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
@@ -25,7 +25,7 @@ from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
 from mlf_sdk.pipeline.cache import build_cached
 from mlf_sdk.pipeline.declare import flag_of, option_of
-from mlf_sdk.pipeline.loading import analyse_for
+from mlf_sdk.pipeline.loading import analyse_for, with_section
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import ModelLayout, lay_out
@@ -132,7 +132,7 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
 
         check_signatures(options, board)
         check_session_keys(options, board)
-    unique = analyse_for(unique, board, options)
+    unique = with_section(request, analyse_for(unique, board, options))
     shared = options.plan == "shared"
     guarded = options.guards and not target.is_host  # there the address sanitizer has red zones
     layouts, linkages = _laid_out(unique, board, options, shared=shared, guarded=guarded)
@@ -207,15 +207,21 @@ def read_project(request: Request) -> TargetProject:
     """
     folder = Path(request.source[0])
     lock = read_lock(folder)
-    _check_undecided(request, folder)
+    _check_undecided(request, folder, lock)
     choice = target_choice(request)
     project_target(folder, lock, choice)
     model = choose_model(lock, request.module, folder)
     return TargetProject(folder=folder, lock=lock, model=model, choice=choice, is_given=True)
 
 
-def _check_undecided(request: Request, folder: Path) -> None:
+def _check_undecided(request: Request, folder: Path, lock: Lock) -> None:
     """Refuse options that were decided when the project was generated."""
+    if request.pre is not None and any(model.preprocessing for model in lock.models):
+        from mlf_sdk.compiler.preprocess.section import section_of
+
+        (section,) = (model.preprocessing.section for model in lock.models if model.preprocessing)
+        if section_of(request.pre) == section:
+            request = request.replace(pre=None)
     given = [
         flag_of(field)
         for field in dataclasses.fields(request)

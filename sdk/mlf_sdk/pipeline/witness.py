@@ -11,11 +11,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.ir.model import OWN_COMPILER, FileDigest, Model
+from mlf_sdk.ir.tensor import Preprocessing
 from mlf_sdk.judge.compare import Comparison, OutputDifference, StepDifference
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.witnessed import Witnessed, WitnessResult
@@ -152,7 +155,21 @@ def statements_of(
     request: Request, origin: Origin, model: LockModel, batch: Batch
 ) -> tuple[WitnessStatement, ...]:
     """Outputs of all witnesses for a batch; none without the model file."""
-    return () if origin.file is None else hear(origin.file, batch, hearing_of(request, model))
+    if origin.file is None:
+        return ()
+    return hear(origin.file, prepared(model.preprocessing, batch), hearing_of(request, model))
+
+
+def prepared(preprocessing: Preprocessing | None, batch: Batch) -> Batch:
+    """Inputs as the model's file takes them: those that a step of the target prepares are prepared here."""
+    if preprocessing is None or not preprocessing.is_step:
+        return batch
+    from mlf_sdk.compiler.preprocess.plan import preprocessed
+
+    arrays = list(batch.arrays)
+    raw = arrays[preprocessing.input]
+    arrays[preprocessing.input] = np.stack([preprocessed(preprocessing, one) for one in raw])
+    return dataclasses.replace(batch, arrays=tuple(arrays))
 
 
 def hearing_of(request: Request, model: LockModel) -> Hearing:
@@ -221,6 +238,8 @@ def first_wrong_step(
 
     deadline = Deadline.after(request.timeout_s)
     observer = Observer(target.session, target.info, model, inputs, deadline)
+    batch = Batch(arrays=tuple(array[np.newaxis] for array in inputs), count=1)
+    inputs = prepared(model.preprocessing, batch).inputs(0)
     reference = ReferenceSteps(origin.file, model, inputs, observer.order)
     return first_difference(reference, observer, model, execution.tolerance_of(request))
 

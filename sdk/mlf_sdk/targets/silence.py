@@ -27,6 +27,29 @@ def line_text(board: Board) -> str:
     return f"The image expects a clock of {clock:,} Hz at the UART, and the line at {board.uart.baud:,} baud."
 
 
+def port_text(board: Board, baud: int | None) -> str:
+    """Advice for a board on a port that is silent: what its image expects of the line, and what to look at.
+
+    Args:
+        baud: rate of the port, where it is not that of the board's row.
+    """
+    if board.uart is None:
+        return ""
+    opened = f" The port was opened with {baud:,} baud." if baud not in (None, board.uart.baud) else ""
+    checks = [
+        "Check that transmit and receive are crossed and grounds joined, that the board runs what was built "
+        "(mlf-sdk flash DIR), and that no other program reads the port.",
+    ]
+    if board.init:
+        checks.append(
+            "Its clocks are set before main(): where one does not start, the line has another rate, and "
+            "mlf_init_failed has the number of the write."
+        )
+    if board.flasher.runner:
+        checks.append("With a probe, mlf-sdk debug DIR --no-load shows where the CPU is.")
+    return "\n".join([f"An image for {board.name}: {line_text(board)}{opened}", *checks])
+
+
 def silence_text(board: Board, elf: Path, monitor: socket.socket | None) -> str:
     """Lines about a board that is silent: its CPU as QEMU's monitor tells, and what the image expects."""
     isa = cross_isa(board)

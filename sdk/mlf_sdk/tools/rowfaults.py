@@ -93,7 +93,7 @@ def _table_faults(value: Any, struct: type[msgspec.Struct], place: str) -> Itera
 
 def _whole(value: Any, kind: Any, place: str, *, is_container: bool = False) -> Iterator[Fault]:  # noqa: ANN401
     """The fault that msgspec finds in a value; of a container only one of its own, such as its length."""
-    choices = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
+    choices = _choices(kind)
     if choices and value not in choices:
         yield Fault(place=place, what=f"{_short(value)} is none of: {', '.join(map(str, choices))}")
         return
@@ -103,6 +103,15 @@ def _whole(value: Any, kind: Any, place: str, *, is_container: bool = False) -> 
         what, inner, _ = str(error).partition(_PLACE)
         if not (is_container and inner):
             yield Fault(place=place, what=f"{what}; it is {_short(value)}")
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    """Values that a kind allows; empty: any of its type."""
+    parts = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+    kinds = [one for one in parts if one is not type(None)]
+    return (
+        typing.get_args(kinds[0]) if len(kinds) == 1 and typing.get_origin(kinds[0]) is typing.Literal else ()
+    )
 
 
 def _key(key: str) -> str:

@@ -116,6 +116,11 @@ class Session:
             raise TargetError("no session was started", hint="Call hello() first.")
         return self._info
 
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the device answered a ``hello``."""
+        return self._info is not None
+
     # ---- description ----------------------------------------------------------------------------
 
     def hello(self, deadline: Deadline | None = None) -> DeviceInfo:

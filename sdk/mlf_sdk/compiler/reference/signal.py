@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -51,10 +52,8 @@ def _transform(z: Array) -> Array:
         return z
     radix = 2 if len(z) % 4 else 4
     size = len(z) // radix
-    turns = np.arange(size)
     a, b, *rest = (
-        _times(_part(_transform(z[k::radix]), radix), [-2 * math.pi * int(k * t) / len(z) for t in turns])
-        for k in range(radix)
+        _times(_part(_transform(z[k::radix]), radix), _turns(k, size, len(z))) for k in range(radix)
     )
     if radix == 2:
         return _word(np.concatenate([a + b, a - b]))
@@ -73,7 +72,7 @@ def _spectrum(z: Array) -> Array:
     k = np.arange(1, n // 2 + 1)
     near, far = _part(z[k], 2), _part(_word(z[n - k] * [1, -1]), 2)
     even = near + far
-    odd = _word(_times(near - far, [-math.pi * (int(i) / n + 0.5) for i in k]))
+    odd = _word(_times(near - far, _halves(n)))
     result[k] = even + odd >> 1
     result[n - k] = (even - odd) * [1, -1] >> 1
     return result.reshape(-1)
@@ -88,10 +87,27 @@ def _part(z: Array, divisor: int) -> Array:
     return z * (_UNIT // divisor) + (1 << 14) >> 15
 
 
-def _times(z: Array, phases: list[float]) -> Array:
+@functools.lru_cache(maxsize=64)
+def _turns(k: int, size: int, points: int) -> tuple[Array, Array]:
+    return _roots([-2 * math.pi * k * t / points for t in range(size)])
+
+
+@functools.lru_cache(maxsize=8)
+def _halves(points: int) -> tuple[Array, Array]:
+    return _roots([-math.pi * (k / points + 0.5) for k in range(1, points // 2 + 1)])
+
+
+def _roots(phases: list[float]) -> tuple[Array, Array]:
+    """Real and imaginary parts of the numbers of length 1 at these angles."""
+    real, imaginary = (
+        [math.floor(0.5 + _UNIT * function(phase)) for phase in phases] for function in (math.cos, math.sin)
+    )
+    return np.array(real), np.array(imaginary)
+
+
+def _times(z: Array, turns: tuple[Array, Array]) -> Array:
     """Complex numbers, each turned by an angle."""
-    real = np.array([math.floor(0.5 + _UNIT * math.cos(phase)) for phase in phases])
-    imaginary = np.array([math.floor(0.5 + _UNIT * math.sin(phase)) for phase in phases])
+    real, imaginary = turns
     product = [z[:, 0] * real - z[:, 1] * imaginary, z[:, 0] * imaginary + z[:, 1] * real]
     return np.stack(product, axis=1) + (1 << 14) >> 15
 

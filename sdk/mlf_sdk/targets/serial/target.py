@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mlf_sdk.codegen.lock import Lock, LockZephyr
@@ -14,6 +15,7 @@ from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.target import Ability, FlashChoice, Log, Regions, Target, TargetChoice
+from mlf_sdk.wire.codes import NoAnswerError
 from mlf_sdk.wire.session import Session
 
 
@@ -90,8 +92,19 @@ class SerialTarget(AttachedTarget):
         super().__init__(inner, name=choice.port or "")
         self.choice = choice
 
-    def open(
-        self, image: Path | None, *, timeout_s: float, console: Log | None = None
-    ) -> AbstractContextManager[Session]:
-        """See Target."""
-        return port_session(self.choice, board=self.board, elf=image, timeout_s=timeout_s, console=console)
+    @contextmanager
+    def open(self, image: Path | None, *, timeout_s: float, console: Log | None = None) -> Iterator[Session]:
+        """See Target; an answer that never came at all is an error with advice about the line."""
+        with port_session(
+            self.choice, board=self.board, elf=image, timeout_s=timeout_s, console=console
+        ) as session:
+            try:
+                yield session
+            except NoAnswerError as error:
+                if not session.has_begun:
+                    from mlf_sdk.targets.silence import port_text
+
+                    error.hint = "\n".join(
+                        filter(None, [error.hint, port_text(self.board, self.choice.baud)])
+                    )
+                raise

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading of the section ``[pre]`` of a configuration; light to import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.ir.tensor import AUDIO_KEYS, IMAGE_KEYS, Section
+from mlf_sdk.tools.rowfile import faults_text
+
+NAME: Final = "pre"
+_EXAMPLE: Final = 'State frame = "rgb565" (or another format) for images, rate = 16000 (Hz) for sound.'
+
+
+def section_of(given: str | Path | Mapping[str, Any]) -> Section:
+    """Section of a TOML file, of a mapping, or of its JSON text.
+
+    Raises:
+        InputError: there is none, or all that is wrong with its keys.
+    """
+    if isinstance(given, Mapping):
+        return _checked(dict(given), f"[{NAME}]")
+    if str(given).startswith("{"):
+        return _checked(msgspec.json.decode(str(given)), f"[{NAME}]")
+    try:
+        values = msgspec.toml.decode(Path(given).read_bytes(), type=dict)
+    except (OSError, ValueError) as error:
+        raise InputError(f"can't read the section [{NAME}]: {error}", where=str(given)) from error
+    if NAME not in values:
+        values = values.get("tool", {}).get("mlf-sdk", {})  # of pyproject.toml
+    if NAME not in values:
+        raise InputError(f"no section [{NAME}]", where=str(given), hint=_EXAMPLE)
+    return _checked(values[NAME], f"{given}: [{NAME}]")
+
+
+def _checked(values: Any, where: str) -> Section:  # noqa: ANN401 (any TOML value)
+    try:
+        result = msgspec.convert(values, Section)
+    except msgspec.ValidationError as error:
+        from mlf_sdk.tools.rowfaults import type_faults  # only where something is wrong
+
+        faults = [str(fault) for fault in type_faults(values, Section)] or [str(error)]
+        raise InputError(faults_text(faults), where=where) from error
+    kinds = [key for key in ("frame", "rate") if getattr(result, key) is not None]
+    if len(kinds) != 1:
+        what = "both frame and rate" if kinds else "neither frame nor rate"
+        raise InputError(f"it states {what}", where=where, hint=_EXAMPLE)
+    alien = [key for key in (AUDIO_KEYS if kinds == ["frame"] else IMAGE_KEYS) if key in values]
+    if alien:
+        kind = "images" if kinds == ["frame"] else "sound"
+        raise InputError(f"{', '.join(alien)}: not for {kind}", where=where, hint="Leave it out.")
+    return result
+
+
+def refuse(key: str, what: str, hint: str = "") -> NoReturn:
+    """Refuse the value of a key.
+
+    Raises:
+        InputError: with the key.
+    """
+    raise InputError(what, where=f"[{NAME}] {key}".rstrip(), hint=hint)
+
+
+def section_text(section: Section) -> str:
+    """JSON text that `section_of` reads back."""
+    return msgspec.json.encode(section).decode()
