@@ -8,9 +8,11 @@ ONNX's own reference, before its code is used.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -20,7 +22,7 @@ from mlf_sdk.compiler.graph import FLOAT32, INT64, Graph, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import require_onnx
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.raw import RawNode
+from mlf_sdk.compiler.onnx.raw import RawModel, RawNode
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.options import Generation, Kernels
@@ -201,3 +203,31 @@ def without_unread(graph: Graph) -> Graph:
 
 
 __all__ = ["fallback_to_tvm", "imported", "without_unread"]
+
+
+def whole_graph(
+    path: Path, raw: RawModel, name: str, shapes: list[tuple[int, ...]], generation: Generation
+) -> Graph:
+    """The graph of a model as TVM reads it.
+
+    Args:
+        raw: the model as it was read and checked.
+        shapes: of its inputs.
+
+    Raises:
+        InputError: TVM is not installed, can't read the model, or can't express it in C.
+    """
+    from mlf_sdk.compiler.relax.translate import relax_graph
+
+    require_tvm("--kernels tvm")
+    fixed = {given.name: shape for given, shape in zip(raw.inputs, shapes, strict=True)}
+    try:
+        module = imported(require_onnx().load(path), fixed)
+        graph = relax_graph(module, None, name, unroll=generation.unroll, schedule=generation.schedule)
+    except InputError as error:
+        raise InputError(error.what, where=str(path), hint="Leave out --kernels tvm.") from error
+    values = list(graph.values)
+    names = zip((*graph.inputs, *graph.outputs), (*(i.name for i in raw.inputs), *raw.outputs), strict=True)
+    for number, stated in names:
+        values[number] = dataclasses.replace(values[number], name=stated)
+    return dataclasses.replace(graph, values=tuple(values))

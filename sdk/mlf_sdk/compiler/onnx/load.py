@@ -20,7 +20,7 @@ from mlf_sdk.compiler.onnx.builders import BUILDERS, is_supported, reason_of_ref
 from mlf_sdk.compiler.onnx.classical import expand_classical
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.control import spliced
-from mlf_sdk.compiler.onnx.fallback import fallback_to_tvm, without_unread
+from mlf_sdk.compiler.onnx.fallback import fallback_to_tvm, whole_graph, without_unread
 from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS, MAX_RANK, read_onnx
 from mlf_sdk.compiler.onnx.fold import fold
 from mlf_sdk.compiler.onnx.node import Node
@@ -73,8 +73,6 @@ def model_faults(path: Path) -> BoundedFaults:
 def _whole(
     path: Path, name: str, shapes: Shapes, batch: int, faults: FaultCollector, generation: Generation
 ) -> Graph:
-    from mlf_sdk.compiler.onnx.whole import whole_graph
-
     raw = read_onnx(path, faults, frozenset(BUILDERS))
     faults.raise_if_any()
     fixed = [_input_type(i, shapes, batch, faults)[1] for i in raw.inputs]
