@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the table of docs/howto-rtl.md: ``python docs/rtl.py MODEL...``.
+"""Writes the table of docs/howto-rtl.md: ``python docs/rtl.py [--kept] MODEL...``.
 
 Each model is run on each board with a simulated core and compared with the witnesses of its file. What was
-measured is kept in build/rtl.json: a run that was broken off goes on; remove the file to measure anew.
+measured is kept in build/rtl.json: a run that was broken off goes on; remove the file to measure anew. With
+--kept nothing is measured, and the page says what was not.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ def measured(model: Path, board: str) -> dict[str, object]:
     return {key: said[key] for key in ("instructions", "cycles", "verdict", "evidence")}
 
 
-def rows(models: list[Path], kept: dict[str, dict[str, object]]) -> Iterator[str]:
+def rows(models: list[Path], kept: dict[str, dict[str, object]], *, measures: bool) -> Iterator[str]:
     """Rows of the table; what is measured is kept at once."""
     for model in models:
         cells = []
         for board in BOARDS:
             key = f"{model.name} {board}"
-            if key not in kept:
+            if key not in kept and measures:
                 kept[key] = measured(model, board)
                 KEPT.parent.mkdir(exist_ok=True)
                 KEPT.write_text(json.dumps(kept, indent=1))
-            cells.append(cell(kept[key]))
+            cells.append(cell(kept[key]) if key in kept else "not measured")
         yield f"| {model.stem} | {' | '.join(cells)} |"
 
 
@@ -64,11 +65,11 @@ def versions() -> str:
 
 def main() -> None:
     """Measure what is missing, and write the page."""
-    models = [Path(name).resolve() for name in sys.argv[1:]]
+    models = [Path(name).resolve() for name in sys.argv[1:] if name != "--kept"]
     if not models:
         sys.exit(__doc__)
     kept = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
-    table = list(rows(models, kept))
+    table = list(rows(models, kept, measures="--kept" not in sys.argv))
     evidence = {str(one["evidence"]) for one in kept.values()}
     head = PAGE.read_text().partition(MARK)[0]
     lines = [
