@@ -27,6 +27,7 @@ BOARDS = {  # one of each core; the M0's own board has 16 KiB of RAM
     "Cortex-M33": "mps2-an505",
     "Cortex-M55": "mps3-an547",
     "RV32IMAC": "qemu-virt-rv32",
+    "RV32IMAC_Zve32x": "qemu-virt-rv32-zve32x",
 }
 MARK = "<!-- made by docs/toolchains.py; nothing below is written by hand -->\n"
 

@@ -63,6 +63,12 @@ class TestObjects:
                 ["it uses the extensions D, F, Zba, which a rv32imac does not have"],
             ),
             ("rv32g2p0", "rv32imac", ["it uses the extensions D, F, which a rv32imac does not have"]),
+            ("rv32i2p0_m2p0_zve32x1p0_zvl32b1p0", "rv32imac_zve32x", []),
+            (
+                "rv32i2p0_m2p0_zve32x1p0_zvl32b1p0",
+                "rv32imac",
+                ["it uses the extension Zve32x, which a rv32imac does not have"],
+            ),
             ("rv32e1p9_m2p0", "rv32imac", ["it is code for RV32E, which a rv32imac does not run"]),
             ("rv64i2p1_m2p0", "rv32imac", ["it is code for RV64I, which a rv32imac does not run"]),
             ("sparc", "rv32imac", ["its instruction sets are not stated"]),

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Machine:
-    """QEMU machine that executes a core's code; ``tick`` instructions take one count of its timer."""
+    """QEMU machine that executes a core's code; ``tick`` instructions take one count of its timer.
+
+    ``libraries`` are flags of the core whose libraries are linked, where it has none of its own.
+    """
 
     name: str
     flags: tuple[str, ...]
@@ -32,6 +37,7 @@ class Machine:
     tick: float = 40.0
     compiler: str = "arm-none-eabi-gcc"
     emulator: tuple[str, ...] = ("qemu-system-arm",)
+    libraries: tuple[str, ...] = ()
 
     @property
     def missing(self) -> list[str]:
@@ -42,6 +48,13 @@ class Machine:
 _THUMB = "-mthumb", "-specs=nosys.specs"
 _SOFT, _HARD = (*_THUMB, "-mfloat-abi=soft"), (*_THUMB, "-mfloat-abi=hard")
 _RV32 = "-mabi=ilp32", "-msmall-data-limit=0", "-Wl,--no-relax", "-specs=picolibc.specs"
+
+
+def vectors_of(bits: int) -> str:
+    """QEMU's core with vectors of so many bits."""
+    return f"rv32,v=true,vext_spec=v1.0,vlen={bits},elen=32"
+
+
 # The AN385's Cortex-M3 executes the Cortex-M0's code; word accesses that are not aligned fault there as well.
 MACHINES = {
     core_named("cortex-m0"): Machine("mps2-an385", ("-mcpu=cortex-m0", *_SOFT)),
@@ -59,6 +72,14 @@ MACHINES = {
         compiler="riscv64-unknown-elf-gcc",
         emulator=("qemu-system-riscv32", "-bios", "none"),
     ),
+}
+MACHINES |= {
+    core_named("rv32imac_zve32x"): dataclasses.replace(
+        MACHINES[core_named("rv32imac")],
+        flags=("-march=rv32imac_zve32x", *_RV32),
+        emulator=("qemu-system-riscv32", "-bios", "none", "-cpu", vectors_of(128)),
+        libraries=("-march=rv32imac",),
+    )
 }
 MISSING = MACHINES[core_named("cortex-m4")].missing
 EMULATED = [
@@ -104,7 +125,11 @@ __attribute__((used, aligned(4))) static void fault(void)
 #if defined(__riscv)
 __attribute__((section(".vectors"), used, naked)) void vectors(void)
 {
-    __asm volatile(".option arch, +zicsr\n la sp, stack_end\n la t0, fault\n csrw mtvec, t0\n j reset");
+    __asm volatile(".option arch, +zicsr\n la sp, stack_end\n la t0, fault\n csrw mtvec, t0\n"
+#if defined(__riscv_vector)
+                   " li t0, 0x200\n csrs mstatus, t0\n"
+#endif
+                   " j reset");
 }
 #else
 __attribute__((section(".vectors"), used)) void *const vectors[16] = {
@@ -205,9 +230,18 @@ def build(files: list[str | Path], core: Core, folder: Path, *flags: str) -> Pat
     (folder / "image.ld").write_text(LINK.format(flash=machine.flash, size=machine.flash_kb, ram=machine.ram))
     elf = folder / "image.elf"
     usual = [*machine.flags, "-O2", "-std=gnu11", "-nostartfiles", "-w", "-Wl,-e,reset"]
-    command = [machine.compiler, *usual, *flags, "-T", folder / "image.ld", "-o", elf, *files, "-lm"]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, cwd=folder)
+    objects = files
+    if machine.libraries:
+        objects = [folder / f"{Path(file).stem}.o" for file in files]
+        for file, compiled in zip(files, objects, strict=True):
+            _started([machine.compiler, *usual, *flags, "-c", file, "-o", compiled], folder)
+    places = ["-T", folder / "image.ld", "-o", elf]
+    _started([machine.compiler, *usual, *machine.libraries, *flags, *places, *objects, "-lm"], folder)
     return elf
+
+
+def _started(command: Sequence[str | Path], folder: Path) -> None:
+    subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, cwd=folder)
 
 
 def link(text: str, core: Core, folder: Path, *flags: str, assembly: str = "") -> Path:

@@ -31,6 +31,7 @@ CORES = (
     core_named("cortex-m4"),
     core_named("cortex-m55"),
     core_named("rv32imac"),
+    core_named("rv32imac_zve32x"),
 )
 
 

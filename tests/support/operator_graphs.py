@@ -36,7 +36,7 @@ from network_checks import CORES, Examined, Refused, examine_model, examine_netw
 from operator_cases import CASES
 from random_networks import Network, random_network
 
-_EMULATED = ("cortex-m0", "cortex-m4", "cortex-m55", "rv32imac")  # cores of --cores
+_EMULATED = ("cortex-m0", "cortex-m4", "cortex-m55", "rv32imac", "rv32imac_zve32x")  # cores of --cores
 BATCH = 25  # networks in one library or image
 _SEEDS = {"int8": 0, "float32": 1 << 24, "int16": 2 << 24, "operators": 3 << 24}
 ANY = [(n, d) for n, (ds, _) in CASES.items() for d in ds]

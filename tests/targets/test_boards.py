@@ -76,7 +76,8 @@ class TestOwnRows:
         assert promised | {"microbit", "host"} <= set(ROWS)
         assert list(ROWS) == sorted(ROWS)
         cpus = {row.cpu.split("+")[0] for row in ROWS.values() if row.qemu}
-        assert cpus == {*(f"cortex-m{n}" for n in ("0", "3", "4", "7", "33", "55")), "rv32imac", "rv32imc"}
+        arm = {f"cortex-m{n}" for n in ("0", "3", "4", "7", "33", "55")}
+        assert cpus == arm | {"rv32imac", "rv32imc", "rv32imac_zve32x"}
 
     def test_each_file_has_its_boards_name(self):
         folder = data_dir("board_templates") / "boards"
@@ -401,7 +402,11 @@ def test_the_compiler_knows_each_cpu(isa, cpu):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('cpu = "rv32imac"', 'cpu = "rv64gc"', "cpu: 'rv64gc' is not known; known: rv32imac, rv32imc"),
+        (
+            'cpu = "rv32imac"',
+            'cpu = "rv64gc"',
+            "cpu: 'rv64gc' is not known; known: rv32imac, rv32imc, rv32imac_zve32x",
+        ),
         ('isa = "rv32"', 'isa = "rv128"', "isa: 'rv128' is not known; known: rv32, thumb"),
         ('isa = "rv32"', 'isa = "thumb"', "cpu: 'rv32imac' is not known; known: cortex-m0"),
         ('driver = "mcycle"', 'driver = "systick"', "counter.driver: 'systick' is not known; known: mcycle"),

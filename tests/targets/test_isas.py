@@ -119,4 +119,5 @@ def test_boards_of_missing_tools_are_left_out_of_all_emulated_ones(monkeypatch):
     monkeypatch.setattr("mlf_sdk.targets.boards.isa.is_installed", lambda *_: True)
     assert list(emulated_boards()) == every
     monkeypatch.setattr("mlf_sdk.targets.boards.isa.is_installed", lambda *_: False)
-    assert set(every) - set(emulated_boards()) == {"hifive1", "qemu-virt-rv32", "qemu-virt-rv32imc"}
+    riscv = {"hifive1", "qemu-virt-rv32", "qemu-virt-rv32imc", "qemu-virt-rv32-zve32x"}
+    assert set(every) - set(emulated_boards()) == riscv

@@ -11,6 +11,7 @@
     .option arch, +zicsr
 
 #define MSTATUS_MIE 8
+#define MSTATUS_VS_INITIAL 0x200 /* vector registers may be used */
 #define PMP_LOCKED_NO_ACCESS 0x98 /* locked, so that it holds for machine mode; a naturally aligned power of two */
 #define PMP_32K 0xFFF             /* size of the region, below the address in units of four bytes */
 #define FRAME_BYTES 80            /* mlf_frame_t, and what aligns the stack */
@@ -30,6 +31,10 @@ mlf_reset_handler:
 #if MLF_TRAP_ALIGNMENT > 0
     csrci mstatus, MSTATUS_MIE
     csrw mie, zero
+#endif
+#if defined(__riscv_vector)
+    li t0, MSTATUS_VS_INITIAL
+    csrs mstatus, t0
 #endif
     address sp, __mlf_stack_top
     address tp, __mlf_tls

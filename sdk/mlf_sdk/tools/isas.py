@@ -26,11 +26,13 @@ class IsaCpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         fpus: that it may have; it may also have none.
         dsp: it has the DSP extension; None: the chip's choice.
         caches: it has caches, which start-up may switch on.
+        link_flags: more flags when linking, e.g. of the CPU whose libraries it takes.
     """
 
     fpus: tuple[str, ...] = ()
     dsp: bool | None = None
     caches: bool = False
+    link_flags: tuple[str, ...] = ()
 
 
 class IsaTools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,6 +134,11 @@ class Isa(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         """Flags of the compiler for a board."""
         used = self.flags if fpu == NO_FPU else (*self.flags, *self.fpu_flags)
         return tuple(flag.format(cpu=cpu, fpu=fpu, float_abi=float_abi) for flag in used)
+
+    def linker_flags(self, cpu: str) -> tuple[str, ...]:
+        """More flags for a CPU, when linking."""
+        known = self.cpu(cpu)
+        return (*self.link_flags, *(known.link_flags if known is not None else ()))
 
     def cpu(self, name: str) -> IsaCpu | None:
         """The CPU of a name, whatever extensions follow it; None: there is none."""

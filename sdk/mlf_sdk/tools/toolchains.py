@@ -131,7 +131,7 @@ def toolchain_for(
             programs=(isa.tools.c,),
             needed=(isa.tools.objcopy,),
             flags=own,
-            link_flags=isa.link_flags,
+            link_flags=isa.linker_flags(cpu),
             objcopy=isa.tools.objcopy,
         )
     row = load_toolchains().get(name)
@@ -151,7 +151,7 @@ def toolchain_for(
         needed=() if row.links else (isa.tools.c, isa.tools.objcopy),
         flags=flags,
         linker=() if row.links else (isa.tools.c, *own),
-        link_flags=row.link_flags if row.links else isa.link_flags,
+        link_flags=row.link_flags if row.links else isa.linker_flags(cpu),
         objcopy="" if row.links else isa.tools.objcopy,
         is_gnu=False,
         own_headers=True,

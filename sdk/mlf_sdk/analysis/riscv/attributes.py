@@ -14,8 +14,9 @@ from mlf_sdk.analysis.machine.attributes import read_tags
 _ARCH = 5
 _ARCHITECTURE = re.compile(r"rv(32|64|128)([ieg])(.*)")
 _VERSION = re.compile(r"\d+p\d+|\d+")
+_LAST_VERSION = re.compile(r"\d+p\d+$")  # of a name of several letters, which may have digits of its own
 _GENERAL = "imafd"  # what g stands for, with two of _IMPLIED
-_IMPLIED = frozenset({"zicsr", "zifencei", "zmmul", "zca", "zaamo", "zalrsc"})
+_IMPLIED = frozenset({"zicsr", "zifencei", "zmmul", "zca", "zaamo", "zalrsc", "zvl32b"})
 """Parts of extensions with a letter, and what start-up and compilers take for granted."""
 
 
@@ -32,7 +33,9 @@ class RiscvAttributes:
     @property
     def target(self) -> str:
         """The instruction sets, for people."""
-        return self.arch[:4] + _VERSION.sub("", self.arch[4:]) if self.arch else "RISC-V"
+        return (
+            self.arch[:4] + "_".join(map(_unversioned, self.arch[4:].split("_"))) if self.arch else "RISC-V"
+        )
 
     @property
     def base(self) -> str:
@@ -69,10 +72,15 @@ class RiscvAttributes:
         return [f"it uses the extension{'s' * (len(lacking) > 1)} {named}, which a {cpu} does not have"]
 
 
+def _unversioned(part: str) -> str:
+    """Letters of extensions, or one extension with a longer name, without versions."""
+    return (_LAST_VERSION if part.startswith(("z", "s", "x")) else _VERSION).sub("", part)
+
+
 def _extensions(base: str, rest: str) -> frozenset[str]:
     result = set(_GENERAL[1:]) if base == "g" else set()
-    for part in _VERSION.sub("_", rest).split("_"):
-        result |= {part} if part[:1] in ("z", "s", "x") else set(part)
+    for part in map(_unversioned, rest.split("_")):
+        result |= {part} if part.startswith(("z", "s", "x")) else set(part)
     return frozenset(result)
 
 

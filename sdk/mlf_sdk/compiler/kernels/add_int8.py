@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import Array, Map
-from mlf_sdk.compiler.requantise import multiply, sum_multipliers
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.overlap import of_elements
+from mlf_sdk.compiler.microkernels.builder import Builder
+from mlf_sdk.compiler.microkernels.function import recorded
+from mlf_sdk.compiler.operators import Array, Map, Rounding
+from mlf_sdk.compiler.requantise import SUMS, multiply, sum_multipliers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +73,36 @@ def _reference(operator: Map, a: Value, b: Value, y: Value, values: Array) -> Ar
     right = multiply((values - b.zero_point) << shift, second)[None, :]
     total = left + right if operator.expression.function == "add" else left - right
     return np.clip(multiply(total, last) + y.zero_point, *operator.clamp)
+
+
+def sum_kernel(
+    graph: Graph, operator: Map, target: str, record: Callable[[int, int, int], Builder]
+) -> Kernel | None:
+    """Kernel of ADD and SUB of tensors of one shape; None for others, and without a linear sum.
+
+    Args:
+        target: name of an instruction set.
+        record: of bits, lowest and highest result: a function of both inputs, the output, its elements, the factors
+            and what is added.
+    """
+    function = operator.expression.function
+    if operator.rounding is not Rounding.TFLM or function not in SUMS:
+        return None
+    a, b = graph.read(operator)
+    (y,) = graph.written(operator)
+    same = a.shape == b.shape == y.shape and a.dtype == b.dtype == y.dtype == np.int8
+    if not same or a.data is not None or b.data is not None:
+        return None
+    result = linear_sum(operator, a, b, y)
+    if result is None:
+        return None
+    low, high = int(operator.clamp[0]), int(operator.clamp[1])
+    factors = ", ".join(f"{v & 0xFFFFFFFF}u" for v in (result.a, result.b, result.c))
+    name = f"sums_{result.bits}_{low & 255}_{high & 255}"
+    return Kernel(
+        family=function,
+        parameters=arguments(graph, operator),
+        body=f"    {name}(x0, x1, y0, {y.elements}u, {factors});\n",
+        helpers=recorded(name, target, record, result.bits, low, high),
+        overlaps=of_elements(a, y, 0) | of_elements(b, y, 1),
+    )

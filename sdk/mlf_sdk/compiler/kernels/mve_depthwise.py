@@ -17,12 +17,11 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.add_int8 import linear_sum
+from mlf_sdk.compiler.kernels.add_int8 import sum_kernel
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, tile_of
+from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.mve import FAR, limit, pointers_of_words, requantise, table_words
 from mlf_sdk.compiler.kernels.mve_copies import COPY_BYTES, INCLUDE
-from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
 from mlf_sdk.compiler.microkernels.builder import (
@@ -39,8 +38,7 @@ from mlf_sdk.compiler.microkernels.builder import (
 )
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import recorded
-from mlf_sdk.compiler.operators import Array, Map, Rounding
-from mlf_sdk.compiler.requantise import SUMS
+from mlf_sdk.compiler.operators import Array, Map
 
 _LANES: Final = 16
 _ORDER: Final = (0, 2, 1, 3)  # vector of a channel's sum, by its number modulo four
@@ -172,27 +170,7 @@ def _products(
 
 def binary(graph: Graph, operator: Map) -> Kernel | None:
     """ADD and SUB of tensors of one shape, as two products and a shift; None for others."""
-    function = operator.expression.function
-    if operator.rounding is not Rounding.TFLM or function not in SUMS:
-        return None
-    a, b = graph.read(operator)
-    (y,) = graph.written(operator)
-    same = a.shape == b.shape == y.shape and a.dtype == b.dtype == y.dtype == np.int8
-    if not same or a.data is not None or b.data is not None:
-        return None
-    result = linear_sum(operator, a, b, y)
-    if result is None:
-        return None
-    low, high = int(operator.clamp[0]), int(operator.clamp[1])
-    factors = ", ".join(f"{v & 0xFFFFFFFF}u" for v in (result.a, result.b, result.c))
-    name = f"sums_{result.bits}_{low & 255}_{high & 255}"
-    return Kernel(
-        family=function,
-        parameters=arguments(graph, operator),
-        body=f"    {name}(x0, x1, y0, {y.elements}u, {factors});\n",
-        helpers=recorded(name, "mve", record_sum, result.bits, low, high),
-        overlaps=of_elements(a, y, 0) | of_elements(b, y, 1),
-    )
+    return sum_kernel(graph, operator, "mve", record_sum)
 
 
 def record_sum(bits: int, low: int, high: int) -> Builder:

@@ -30,7 +30,7 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
     body = f"""    for (int32_t b = 0; b < {n}; ++b)
     for (int32_t oy = 0; oy < {oh}; ++oy)
     for (int32_t ox = 0; ox < {ow}; ++ox) {{
-{_taps_of_neighbours(window, ih, iw) if near else taps_inside(window, ih, iw)}        int32_t count = (bottom - top) * (right - left);
+{taps_of_neighbours(window, ih, iw) if near else taps_inside(window, ih, iw)}        int32_t count = (bottom - top) * (right - left);
         (void)count;
         for (int32_t c = 0; c < {ch}; ++c) {{
             int32_t sum = {start};
@@ -126,7 +126,7 @@ def sum_rows(
     )
 
 
-def _taps_of_neighbours(window: Window, height: int, width: int) -> str:
+def taps_of_neighbours(window: Window, height: int, width: int) -> str:
     """C text of the rows and columns of the input under a window without dilation at (oy, ox)."""
     return f"""        int32_t top = oy * {window.stride[0]} - {window.before[0]};
         int32_t left = ox * {window.stride[1]} - {window.before[1]};

@@ -84,12 +84,14 @@ def rows_inside(layer: Contraction, compute: str) -> tuple[str, int, Overlaps]:
     return body, 0, of_parts(x, y, rows * (down * row), (rows + 1) * (y.shape[2] * y.shape[3]))
 
 
-def ring_of_rows(layer: Contraction, compute: str, copy: str = "memcpy") -> tuple[str, int, Overlaps]:
+def ring_of_rows(
+    layer: Contraction, compute: str, copy: str = "memcpy", fill: str = "memset"
+) -> tuple[str, int, Overlaps]:
     """Body of a kernel that keeps the padded rows of a window in a ring; its bytes in ``b0``, and the overlaps.
 
     Args:
         compute: C text for a row of the output; ``rows`` has the rows of the window.
-        copy: function that copies a row.
+        copy, fill: functions that copy a row and fill one, with a byte without its sign unless it is ``memset``.
     """
     x, y, window = layer.x, layer.y, layer.window
     _, ih, iw, channels = x.shape
@@ -100,13 +102,14 @@ def ring_of_rows(layer: Contraction, compute: str, copy: str = "memcpy") -> tupl
     written = ow * y.shape[3]
     left = window.before[1] * channels
     inner = min(iw, columns - window.before[1]) * channels
+    fill_value = x.zero_point if fill == "memset" else x.zero_point & 255
     body = f"""    int8_t *ring = (int8_t *)b0;
     int32_t loaded = 0;
     for (int32_t oy = 0; oy < {oh}; ++oy) {{
         for (; loaded < oy * {down} + {kh}; ++loaded) {{
             int32_t iy = loaded - {window.before[0]};
             int8_t *r = ring + loaded % {kh} * {row};
-            memset(r, {x.zero_point}, {row});
+            {fill}(r, {fill_value}, {row});
             if (iy >= 0 && iy < {ih}) {{
                 {copy}(r + {left}, x0 + iy * {iw * channels}, {inner});
             }}

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from mlf_sdk.compiler.microkernels.builder import LANES_LEFT, PREDICATE, Operation, Register
+from mlf_sdk.compiler.microkernels.builder import LANES, LANES_LEFT, PREDICATE, Operation, Register
 from mlf_sdk.compiler.microkernels.operations import PYTHON_FUNCTIONS, signed
 
 VECTOR_TYPE: Final = """typedef union {
@@ -25,6 +25,13 @@ VECTOR_TYPE: Final = """typedef union {
     uint32_t u32[4];
 } mlf_vector;
 """
+GROUP_TYPE: Final = """typedef union {
+    int8_t s8[16];
+    int16_t s16[16];
+    uint32_t u32[16];
+} mlf_lanes;
+"""
+"""Lanes of a group of registers, as many as C takes at once; each core takes its own number."""
 _BITS: Final = {"s8": 8, "s16": 16, "u32": 32}
 _CASTS: Final = {"s8": "(int8_t)", "s16": "(int16_t)", "u32": ""}
 _OPERAND: Final = re.compile(r"\b([a-e])\b(?:\.(\w+))?(\[[^]]*\])?")
@@ -49,7 +56,7 @@ def moved(o: Operation) -> list[Register]:
 
 
 def _predicate(o: Operation) -> Register | None:
-    return o.operands[-1] if o.operands and o.operands[-1].kind in (PREDICATE, LANES_LEFT) else None
+    return o.operands[-1] if o.operands and o.operands[-1].kind in (PREDICATE, LANES_LEFT, LANES) else None
 
 
 def c_statements(
@@ -112,7 +119,7 @@ class Vector:
 
     def __init__(self, sets: int) -> None:
         """Begin with zeros."""
-        data = np.zeros((sets, 16), np.int8)
+        data = np.zeros((sets, 64), np.int8)
         self.s8, self.s16, self.u32 = (_Lanes(data, bits) for bits in _BITS.values())
 
 

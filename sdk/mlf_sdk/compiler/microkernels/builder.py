@@ -28,7 +28,7 @@ class Kind(msgspec.Struct, frozen=True):
     @property
     def is_vector(self) -> bool:
         """True for lanes."""
-        return self == VECTOR
+        return self.c_type in (VECTOR.c_type, _GROUP_TYPE)
 
 
 WORD: Final = Kind("uint32_t ")
@@ -38,6 +38,7 @@ OUTPUT_WORDS: Final = Kind("int32_t *", 4)
 OUTPUT_BYTES: Final = Kind("int8_t *", 1)
 ROWS: Final = Kind("const int8_t *const *", 4)
 ROWS_OF_WORDS: Final = Kind("const int32_t *const *", 4)
+_GROUP_TYPE: Final = "mlf_lanes "
 VECTOR: Final = Kind("mlf_vector ", file="vector")
 PREDICATE: Final = Kind("uint32_t ", file="predicate")  # a number of lanes
 HIGH_WORD: Final = Kind("uint32_t ", file="high")  # registers that few instructions reach
@@ -46,6 +47,10 @@ HIGH_BYTES: Final = Kind("const int8_t *", 1, file="high")
 HIGH_OUTPUT_WORDS: Final = Kind("int32_t *", 4, file="high")
 LANES_LEFT: Final = Kind("uint32_t ", group="loop")  # the same in a loop that counts them down
 KEPT_WORDS: Final = Kind("const int32_t *", 4, group="kept")  # in a register at all times
+LANES: Final = Kind("uint32_t ", group="lanes")  # lanes of groups of registers, which the core decides on
+SUMS: Final = {n: Kind(_GROUP_TYPE, file=f"sums{n}") for n in (2, 4, 8)}  # by the registers of 32-bit lanes
+LOW: Final = Kind(_GROUP_TYPE, file="low")  # weights, or words
+INPUTS: Final = Kind(_GROUP_TYPE, file="inputs")
 EVEN_WORD: Final = Kind("uint32_t ", group="even")
 NARROW_OUTPUT: Final = Kind("int8_t *", 1, group="odd_low")  # where bytes of wider lanes are stored
 NARROW_PLACE: Final = Kind("int8_t *", 1, group="even_low")  # the same, while no EVEN_WORD is live

@@ -62,6 +62,8 @@ _FUNCTIONS: Final = {
     "carry": ("uint32_t a, uint32_t b", "a + b < a ? 1u : 0u"),
     "maximum": ("uint32_t a, uint32_t b", "(int32_t)a > (int32_t)b ? a : b"),
     "minimum": ("uint32_t a, uint32_t b", "(int32_t)a < (int32_t)b ? a : b"),
+    "product": ("uint32_t a, uint32_t b", "a * b"),
+    "quotient": ("uint32_t a, uint32_t b", "(uint32_t)((int32_t)a / (int32_t)b)"),
     "double_high_word_rounded": (
         "uint32_t a, uint32_t b",
         "(uint32_t)(((int64_t)(int32_t)a * (int32_t)b + ((int64_t)1 << 30)) >> 31)",
@@ -103,6 +105,11 @@ def _limit(a: Word, low: int, high: int) -> Word:
     return a + (low - a) * (a < low) + (high - a) * (a > high)
 
 
+def _quotient(a: Word, b: Word) -> Word:
+    a, b = signed(a), signed(b)
+    return abs(a) // abs(b) * (1 - 2 * ((a < 0) != (b < 0)))
+
+
 PYTHON_FUNCTIONS: Final[dict[str, Any]] = {
     "low_half": lambda a: signed(a, 16),
     "high_half": lambda a: signed(a) >> 16,
@@ -118,4 +125,6 @@ PYTHON_FUNCTIONS: Final[dict[str, Any]] = {
     "minimum": lambda a, b: np.minimum(signed(a), signed(b)),
     "double_high_word_rounded": lambda a, b: signed(a) * signed(b) + (1 << 30) >> 31,
     "limit": _limit,
+    "product": lambda a, b: a * b,
+    "quotient": _quotient,
 }

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from mlf_sdk.compiler.microkernels.assignments import VECTOR_TYPE, c_statements, is_assignments
+from mlf_sdk.compiler.microkernels.assignments import GROUP_TYPE, VECTOR_TYPE, c_statements, is_assignments
 from mlf_sdk.compiler.microkernels.builder import BRANCHES, MOVING, Builder, Operation, Register
 from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS, HALF_AT, WORD_AT
 from mlf_sdk.compiler.microkernels.parts import HALVES, halves_of, load_of, parts_of, with_parts
@@ -89,7 +89,8 @@ def plain(builder: Builder, meanings: Mapping[str, str]) -> tuple[str, dict[str,
     text = "".join(f"    {line}\n" for line in lines)
     functions = {f"word_{f}": C_FUNCTIONS[f] for f in C_FUNCTIONS if f"word_{f}(" in text}
     functions |= {name: of for name, of in _MEMORY.items() if f"{name}(" in text}
-    vectors = {"mlf_vector": VECTOR_TYPE} if "mlf_vector " in text else {}
+    types = {"mlf_vector": VECTOR_TYPE, "mlf_lanes": GROUP_TYPE}
+    vectors = {name: of for name, of in types.items() if f"{name} " in text}
     return text, vectors | functions
 
 

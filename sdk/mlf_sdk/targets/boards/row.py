@@ -232,7 +232,7 @@ class Board(_Row, frozen=True, kw_only=True):
     title: Text
     platform: Literal["baremetal", "zephyr", "host"] = "baremetal"
     isa: str = ""
-    cpu: Annotated[str, Meta(pattern=r"\A[a-z0-9.+-]{0,40}\Z")] = ""
+    cpu: Annotated[str, Meta(pattern=r"\A[a-z0-9._+-]{0,40}\Z")] = ""
     fpu: Annotated[str, Meta(pattern=r"\A[a-z0-9-]{1,20}\Z")] = "none"
     float_abi: Literal["soft", "hard"] = "soft"
     dsp: bool = False
