@@ -101,8 +101,8 @@ def best_tile(rows: int, run: int, distance: int, channels: int, columns: int) -
 def _best_run(depth: int, channels: int, pixels: int) -> LanesTile | None:
     """Tile of a part of an image whose pixels are windows: of the parts that divide it, the one of the fewest."""
     parts = [n for n in range(1, pixels + 1) if pixels % n == 0 and (n == 1 or n * depth <= _MOST_BYTES)]
-    found = [tile for n in parts if (tile := best_tile(1, depth, depth, channels, n)) is not None]
-    return min(found, key=lambda tile: tile.instructions / tile.columns, default=None)
+    shapes = [tile for n in parts if (tile := best_tile(1, depth, depth, channels, n)) is not None]
+    return min(shapes, key=lambda tile: tile.instructions / tile.columns, default=None)
 
 
 def convolution(layer: Contraction) -> Kernel | None:
