@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,10 +11,10 @@ from mlf_sdk.compiler.emit import Code, emit
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.layer import note_of
-from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.operators import Conv2D, Operator
 from mlf_sdk.compiler.options import Asm, Goal
 from mlf_sdk.compiler.passes import improve
-from mlf_sdk.compiler.schedule import Choice, Counted, Tuner, by_rows, candidates, kernels_of
+from mlf_sdk.compiler.schedule import Choice, Counted, Tuner, by_rows, candidates, kernels_of, subject_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.names import legal_identifier
 
@@ -80,10 +80,20 @@ def _with_less_scratch(
     for at, taken in enumerate(_live_bytes(graph, _first(kernels))):
         if taken > most_bytes and kernels[at]:
             room = kernels[at][0].kernel.workspace_bytes - (taken - most_bytes)
-            others = candidates(graph, graph.operators[at], choice)
+            others = _in_scratch(graph, graph.operators[at], choice, room)
             fitting = next((kernel for kernel in others if kernel.workspace_bytes <= room), None)
             result[at] = kernels[at] if fitting is None else (Counted(kernel=fitting),)
     return result
+
+
+def _in_scratch(graph: Graph, operator: Operator, choice: Choice, room: int) -> Iterator[Kernel]:
+    """Kernels of an operator; before them that of a convolution whose tiles have so few pixels as fit."""
+    if isinstance(operator, Conv2D) and room > 0 and "dsp" in choice.core.instruction_sets:
+        from mlf_sdk.compiler.kernels.conv_2ch_int8 import in_scratch
+
+        tiles = in_scratch(subject_of(graph, operator)[0], room)
+        yield from () if tiles is None else (tiles,)
+    yield from candidates(graph, operator, choice)
 
 
 def _live_bytes(graph: Graph, kernels: Sequence[Kernel | None]) -> list[int]:

@@ -38,10 +38,6 @@ def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
 
 
 def smaller_within(graph: Graph, choice: Choice, most_bytes: int) -> Graph:
-    """The graph with so few regions as take no more than some RAM, tiles small where nothing else fits.
-
-    Where that does not either, it stays as it is.
-    """
+    """The graph with so few regions as take no more than some RAM; where none fits, as it is."""
     choices = row_choices(graph, lambda part, one: candidates(part, one, choice))
-    smaller = next(choices.within(most_bytes), None)
-    return smaller or next(with_small_tiles(choices).within(most_bytes), graph)
+    return next(choices.within(most_bytes), graph)
