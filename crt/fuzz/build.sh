@@ -20,7 +20,7 @@ for target in ${FUZZERS:-graph params rpc package secure mlperf}; do
   [ $target != package ] || sources="$sources $rpc $crt/tests/tiny_package.c $crt/tests/fake_crypto.c $(echo "$crt"/package/mlf_package*.c)"
   [ $target != rpc ] || sources="$sources $rpc"
   if [ $target = secure ]; then
-    more="-DMLF_RPC_SECURE=1 -DMLF_STREAMS=0"
+    more="-DMLF_RPC_SECURE=1 -DMLF_STREAMS=0 -UMLF_OBSERVE"
     sources="$crt/src/mlf_crc32.c $crt/secure/mlf_secure.c $crt/tests/fake_models.c $crt/tests/fake_crypto.c $(echo "$crt"/rpc/*.c)"
   fi
   # shellcheck disable=SC2086
