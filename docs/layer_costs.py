@@ -6,7 +6,7 @@ cycles by the timing of the core. For each family of kernels, costs are then a s
 not negative and keep the relative error small: for each multiply-accumulate, for each element of the
 output, and for each call. A model's error is that of its own cost where the terms come from the other
 models. Measurements are kept in the folder of --keep, for another fit; rows list the models by the names of
-their files. With --rtl BOARD only the row of that board is written, whose simulated core counts both.
+their files. With --core or --rtl BOARD only that row is written; the board's simulated core counts both.
 """
 
 from __future__ import annotations
@@ -240,12 +240,15 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--keep", type=Path, required=True, help="folder of measurements")
+    parser.add_argument("--core", help="the row of this core alone")
     parser.add_argument("--rtl", metavar="BOARD", help="a board with a simulated core")
     chosen = parser.parse_args(arguments)
     chosen.keep.mkdir(parents=True, exist_ok=True)
     COSTS.mkdir(exist_ok=True)
     measures: dict[str, Callable[[Path], Measured]] = {
-        core.name: partial(measure, core=core) for core in cores().values() if core.counted_on
+        core.name: partial(measure, core=core)
+        for core in cores().values()
+        if core.counted_on and chosen.core in (None, core.name)
     }
     if chosen.rtl is not None:
         measures = {chosen.rtl: partial(measure_on_rtl, board=chosen.rtl)}

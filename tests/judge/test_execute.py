@@ -22,6 +22,7 @@ from rpc_models import fake_device, numbers
 COUNT = 50
 ROWS = np.arange(COUNT * 4, dtype=np.uint8).reshape(COUNT, 4) % 100
 SHARER = SimpleNamespace(
+    frames=None,
     name="sharer",
     archive_sha256="00" * 32,
     inputs=(SimpleNamespace(name="a", size_bytes=4, shape=(4,), dtype="uint8"),),

@@ -191,3 +191,10 @@ def test_one_changed_element_is_found(values: list[float], index: int, change: f
     result = compared(changed, values, EXACT)
     if np.float32(changed[index % len(values)]) != np.float32(values[index % len(values)]):
         assert result.mismatches == 1
+
+
+@pytest.mark.parametrize("shapes", [((1, 4), (8, 4)), ((8, 4), (1, 4)), ((2, 4), (2, 1)), ((2, 4), (4, 2))])
+def test_nothing_is_repeated(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    got, expected = (np.zeros(shape, np.int8) for shape in shapes)
+    with pytest.raises(ValueError, match="output 'x' of shape"):
+        compare_outputs({"x": got}, {"x": expected}, EXACT)

@@ -111,6 +111,9 @@ def compare_outputs(
         got: outputs by name, each (inferences, *shape).
         expected: reference by name, of the same shapes; only these outputs are compared.
         tolerance: permitted difference.
+
+    Raises:
+        ValueError: an output and its reference have other numbers of inferences or of elements: nothing is repeated.
     """
     differences = [_difference(name, got[name], expected[name], tolerance) for name in expected]
     return Comparison(outputs=tuple(differences))
@@ -128,6 +131,9 @@ def differences_text(comparison: Comparison) -> str:
 
 
 def _difference(name: str, got: Array, expected: Array, tolerance: Tolerance) -> OutputDifference:
+    if got.shape[:1] != expected.shape[:1] or got.size != expected.size:
+        raise ValueError(f"output '{name}' of shape {got.shape} against a reference of {expected.shape}")
+    got = got.reshape(expected.shape)
     if got.dtype.kind in "iub" and expected.dtype.kind in "iub":
         delta = _integer_delta(got, expected)
         outside = delta > (tolerance.atol if tolerance.atol >= 1 else 0)

@@ -20,7 +20,7 @@ from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.files import write_whole
 
 LABEL_KEY = "label"
-_MORE_FRAMES: Final = 7  # behind the first window of a pattern
+_MORE_FRAMES: Final = 7  # after the first window of a pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +92,8 @@ def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> B
                 hint=f"Its inputs are: {_names(model.inputs)}; "
                 f"the file has: {', '.join(arrays) or 'nothing'}.",
             )
-        shape = model.frames.window if model.frames is not None else tensor.shape
-        result.append(fit_array(arrays[key], replace(tensor, shape=shape), f"{where}: {key}"))
+        taken = tensor if model.frames is None else replace(tensor, shape=model.frames.window)
+        result.append(fit_array(arrays[key], taken, f"{where}: {key}"))
     counts = {len(array) for array in result}
     if len(counts) > 1:
         raise InputError(
