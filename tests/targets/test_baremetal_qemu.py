@@ -132,9 +132,9 @@ class TestOnBoard:
         assert block.startswith(b"\0mlf-fault: ")
         assert block.endswith(b"\n\0")
         assert fault is not None
-        assert fault.kind == {"microbit": "hardfault", RISCV: "illegal-instruction"}.get(
-            name.removesuffix("imc"), "usagefault"
-        )
+        riscv = ROWS[name].isa == ROWS[RISCV].isa
+        kind = "illegal-instruction" if riscv else "hardfault" if name == "microbit" else "usagefault"
+        assert fault.kind == kind
         assert (fault.step, fault.model) == (-12345, "probe?model")
         nm = run_process(
             [cross_isa(ROWS[name]).tools.objcopy.replace("objcopy", "nm"), str(probe(name))], timeout_s=10
@@ -143,7 +143,7 @@ class TestOnBoard:
         assert main <= fault.registers["pc"] < main + 2000
         ram = ROWS[name].ram
         assert ram.origin < fault.registers["sp"] <= ram.origin + ROWS[name].stack_bytes
-        if name.startswith(RISCV):
+        if riscv:
             assert fault.registers["mcause"] == 2
         else:
             assert fault.registers["cfsr"] == (0 if name == "microbit" else 0x10000)  # UNDEFINSTR
