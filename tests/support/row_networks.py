@@ -152,8 +152,16 @@ def averaged(m: Maker) -> int:
     return m.spec.add("MEAN", (m.logistic(x), axes), y, ("ReducerOptions", {"KeepDims": False}))
 
 
+def gated(m: Maker) -> int:
+    """A map times the means of its channels, which are no whole words: a gate of six channels."""
+    x = m.conv(m.input((1, 7, 6, 4)), 6, (3, 3), 1, same=True)
+    means = m.pool(x, 7, largest=False)
+    return m.binary("MUL", x, m.logistic(means))
+
+
 BUILDS = [
     averaged,
+    gated,
     moved,
     split,
     wide,

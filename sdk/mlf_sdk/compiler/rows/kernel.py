@@ -288,13 +288,14 @@ class _Writer:
         if value in self.shared:
             return self._dying_slot(value, row, type_)
         size = row_bytes(self.graph.values[value])
-        if value in self.rings and size % 4:
-            return (
-                f"({type_} *)((const int8_t *)(b0 + {self.rings[value]}) + {self._slot(value, row)} * {size})"
-            )
         if value in self.rings:
-            offset = f" + {self._slot(value, row)} * {size // 4}" if self.pulled.rings[value] > 1 else ""
-            return f"({type_} *)(b0 + {self.rings[value]}{offset})"
+            ring = f"b0 + {self.rings[value]}"
+            if self.pulled.rings[value] == 1:  # for any ``row``: that of a reduction counts its input's rows
+                return f"({type_} *)({ring})"
+            slot = self._slot(value, row)
+            if size % 4:
+                return f"({type_} *)((const int8_t *)({ring}) + {slot} * {size})"
+            return f"({type_} *)({ring} + {slot} * {size // 4})"
         items = size // self.graph.values[value].dtype.itemsize
         known = self.fused.inputs.index(value) if value in self.fused.inputs else None
         name = f"x{known}" if known is not None else f"y{self.fused.outputs.index(value)}"
