@@ -239,7 +239,7 @@ class TestFigures:
         assert {"machine", "models", "targets"} <= report.keys()
         assert all(report["machine"][key] for key in ("cpus", "gcc", "qemu"))
         assert report["models"].keys() == {archive.stem for archive in DIGITS.parent.glob("*.tar")}
-        assert report["skipped"].keys() == {"MLPerf Tiny models"}
+        assert "MLPerf Tiny models" in report["skipped"]
         assert report["failed"] == {}
         assert all(target.keys() == {"name", "value", "target", "ok"} for target in report["targets"])
 

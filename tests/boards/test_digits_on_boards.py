@@ -25,7 +25,14 @@ OLD = ROOT / "examples/digits/digits-graph-tvm0.8.0.tar"
 IMAGES = 12
 EMULATED = [
     *("mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps2-an521", "mps3-an547", "microbit"),
-    *("qemu-virt-rv32", "qemu-virt-rv32imc", "hifive1", "netduinoplus2", "lm3s6965evb"),
+    *(
+        "qemu-virt-rv32",
+        "qemu-virt-rv32imc",
+        "qemu-virt-rv32-zve32x",
+        "hifive1",
+        "netduinoplus2",
+        "lm3s6965evb",
+    ),
 ]
 TOO_SMALL = {"stm32vldiscovery"}  # 8 kB of RAM: tests/targets has smaller models
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}

@@ -44,7 +44,12 @@ def build(board: Board, folder: Path, *flags: str, sources: tuple[Path, ...] = (
     render(board, folder)
     elf = folder / "probe.elf"
     argv = [cross_isa(board).tools.c, "-O2", *compile_flags(board, folder), *STRICT, *flags]
-    argv += [*platform_sources(board), *map(str, sources), "-nostartfiles", *cross_isa(board).linker_flags(board.cpu)]
+    argv += [
+        *platform_sources(board),
+        *map(str, sources),
+        "-nostartfiles",
+        *cross_isa(board).linker_flags(board.cpu),
+    ]
     argv += [
         "-T",
         str(folder / "linker.ld"),

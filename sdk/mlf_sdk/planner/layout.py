@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,9 +20,7 @@ from mlf_sdk.planner import (
     plan_apart,
     plan_memory,
 )
-
-if TYPE_CHECKING:
-    from mlf_sdk.planner.memories import Bank
+from mlf_sdk.planner.memories import Bank
 
 RED_ZONE_BYTES = 64  # between constants that share nothing
 
