@@ -113,7 +113,7 @@ def compare_outputs(
         tolerance: permitted difference.
 
     Raises:
-        ValueError: an output and its reference have other numbers of inferences or of elements: nothing is repeated.
+        ValueError: an output and its reference differ in inferences or elements: nothing is repeated.
     """
     differences = [_difference(name, got[name], expected[name], tolerance) for name in expected]
     return Comparison(outputs=tuple(differences))
