@@ -20,11 +20,11 @@ from mlf_sdk.targets.boards.row import Board, MachineMemory
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.wire.codes import DeviceError, NoAnswerError
 from mlf_sdk.wire.link import DeviceFaultError, Timeouts
-from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import PipeTransport, SocketTransport
 
 if TYPE_CHECKING:
     from mlf_sdk.targets.qemu import QemuMachine
+    from mlf_sdk.wire.session import Session
 
 Console = Callable[[str], None]
 _END_S = 2.0  # for a program that closed its connection to be gone
@@ -53,6 +53,8 @@ def open_program(
         console: called with each piece of text that it prints.
         variables: more variables of its environment.
     """
+    from mlf_sdk.wire.session import Session  # numpy takes time to load
+
     environment = {**os.environ, "ASAN_OPTIONS": _ASAN_OPTIONS, **(variables or {})}
     with start_process([str(elf)], env=environment, pipes=True) as process:
         transport = PipeTransport(process.stdout_fd, process.stdin_fd, name=f"host program {elf.name}")
@@ -73,6 +75,8 @@ def open_emulated(
         InputError: the board is not emulated.
         ToolError: the emulator is missing or failed.
     """
+    from mlf_sdk.wire.session import Session  # numpy takes time to load
+
     with _started(board, elf) as (machine, title):
         transport = SocketTransport(machine.socket, name=f"{board.name} ({title})")
         timeouts = dataclasses.replace(_timeouts(timeout_s), hello_first_s=_HELLO_S)
