@@ -102,7 +102,7 @@ def test_blocks_of_a_depthwise_layer(
     m = Maker(width)
     x = m.input((1, height, width, channels))
     y = m.conv(x, channels, (3, 3), 1, same=same, depthwise=True)
-    proven(limited(m, x, y, -128 if width % 3 else 20), tmp_path, "depthwise_3x3")
+    proven(limited(m, x, y, -128 if width % 3 else 20), tmp_path, "depthwise_3x3", goal=Goal.SPEED)
 
 
 @pytest.mark.parametrize("zero_point", [-128, 7])

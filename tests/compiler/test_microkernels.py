@@ -238,7 +238,7 @@ def test_c_of_depthwise_vectors_computes_what_was_recorded(
 def test_a_recorded_function_is_made_once() -> None:
     given = 4, 16, 64, Epilogue(Form.FINE, 13, (-128, 127), 2)
     kept = recorded("tile", "dsp", conv_2ch_int8.record, *given)
-    assert kept == static_function("tile", conv_2ch_int8.record(*given), THUMB)
+    assert kept == static_function("tile", conv_2ch_int8.record(*given), THUMB, "conv_2ch_int8: ")
     assert recorded("tile", "dsp", conv_2ch_int8.record, *given) is kept
     other = recorded("tile", "dsp", conv_2ch_int8.record, *given, short=16)
     assert other["tile"] != kept["tile"]
