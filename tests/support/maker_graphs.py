@@ -13,6 +13,8 @@ from drawn_models import drawn_model
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.onnx.load import load_onnx
 from mlf_sdk.compiler.operators import Custom, ReadState, WriteState
+from mlf_sdk.compiler.passes import improve
+from mlf_sdk.compiler.rows.frames import by_frames
 from mlf_sdk.compiler.tflite.load import load_tflite
 from onnx_drawing import network
 from onnx_machines import machine
@@ -21,6 +23,7 @@ from operator_cases import CASES, model_of
 from random_networks import random_network
 from signal_models import preprocessor
 from tflite_models import Maker, ModelSpec, OperatorSpec, write_model
+from time_series import EXACT
 
 # Operators of ONNX whose kernels no .tflite model draws.
 ONNX = (
@@ -148,6 +151,8 @@ def graphs(folder: Path) -> Iterator[Graph]:
     yield read(detection())
     yield read(layers())
     yield read(preprocessor())
+    frames = Maker(7)
+    yield by_frames(improve(read(frames.finish(EXACT[0](frames)))))
     for seed in range(10):
         yield read(drawn_model(seed))
     for name, (dtypes, _) in CASES.items():
