@@ -123,7 +123,7 @@ def convolution(layer: Contraction) -> Kernel | None:
     body, ring_bytes, overlaps = ring_of_rows(layer, call, *COPY)
     shape = tile_of(tile.group * _LANES, tile.pixels)
     return layer.kernel(
-        "conv", body, {**copies(), **texts}, constants, overlaps, workspace_bytes=ring_bytes, tile=shape
+        "conv", body, {**copies(body), **texts}, constants, overlaps, workspace_bytes=ring_bytes, tile=shape
     )
 
 
@@ -152,7 +152,7 @@ def _of_pixels(layer: Contraction) -> Kernel | None:
     return layer.kernel(
         family,
         body,
-        {**copies(), **texts},
+        {**copies(body), **texts},
         constants,
         overlaps,
         workspace_bytes=read,

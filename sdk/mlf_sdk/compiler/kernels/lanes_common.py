@@ -137,9 +137,10 @@ def limit(b: Builder, values: Sequence[Register], clamp: tuple[int, int], lanes:
                 b.do(name, value, constant, lanes, kind=value.kind, into=value)
 
 
-def copies() -> Mapping[str, str]:
-    """Texts of the functions `COPY`."""
-    return {**recorded(COPY[0], "zve32x", _record_copy), **recorded(COPY[1], "zve32x", _record_fill)}
+def copies(body: str) -> Mapping[str, str]:
+    """Texts of those functions of `COPY` that a kernel's body calls."""
+    called = [pair for pair in zip(COPY, (_record_copy, _record_fill), strict=True) if f"{pair[0]}(" in body]
+    return {key: text for name, record in called for key, text in recorded(name, "zve32x", record).items()}
 
 
 def _record_copy() -> Builder:

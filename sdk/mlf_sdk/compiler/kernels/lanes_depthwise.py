@@ -102,7 +102,7 @@ def depthwise(layer: Contraction) -> Kernel | None:
     return layer.kernel(
         "depthwise",
         body,
-        {**copies(), **texts},
+        {**copies(body), **texts},
         (np.ascontiguousarray(layer.rows.T).reshape(-1), table_words(layer.starts(rescale), rescale)),
         overlaps,
         workspace_bytes=ring_bytes,
