@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from mlf_sdk.errors import ToolError
 
-DataName = Literal["board_templates", "crt", "qemu", "rtl"]
+DataName = Literal["board_templates", "crt", "qemu"]
 
 _PACKAGE = Path(__file__).resolve().parent
 

@@ -18,7 +18,7 @@ import pytest
 from archives import build, write
 
 ROOT = Path(__file__).parents[2]
-DATA = ("board_templates", "crt", "qemu", "rtl")
+DATA = ("board_templates", "crt", "qemu")
 ONLY_FOR_TESTS = ("crt/fuzz/", "crt/tests/")
 pytest.importorskip("hatchling", reason="hatchling builds the distributions")
 
@@ -133,13 +133,7 @@ def test_the_source_distribution_is_complete(dist: Path) -> None:
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"pyproject.toml", "README.md", "LICENSE", "Makefile", "PKG-INFO"}
-    wanted |= (
-        checked_in("examples")
-        | checked_in("crt")
-        | checked_in("board_templates")
-        | checked_in("qemu")
-        | checked_in("rtl")
-    )
+    wanted |= checked_in("examples") | checked_in("crt") | checked_in("board_templates") | checked_in("qemu")
     wanted |= {
         name for name in checked_in("sdk") | checked_in("tests") if name.endswith((".py", ".sh", ".c"))
     }

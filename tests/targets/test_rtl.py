@@ -62,7 +62,7 @@ def test_every_core_has_a_board_and_every_board_a_core():
 @pytest.mark.parametrize("model", MODELS.values(), ids=list(MODELS))
 def test_files_and_packages_of_a_core(model):
     for name in ("soc.h", model.harness, *model.own):
-        assert (data_dir("rtl") / name).is_file(), name
+        assert (data_dir("board_templates") / "rtl" / name).is_file(), name
     assert f'"{model.package}==' in (ROOT / "pyproject.toml").read_text()
     assert install_command(model.package) == "pip install 'mlf-sdk[rtl]'"
 

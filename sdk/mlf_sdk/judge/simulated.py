@@ -18,7 +18,7 @@ from mlf_sdk.judge.windows import RUN, Window, function_window
 
 
 class Pass(msgspec.Struct, frozen=True, kw_only=True):
-    """One pass through a window, as the simulator writes it (``rtl/README.md``)."""
+    """One pass through a window, as the simulator writes it (``board_templates/rtl/README.md``)."""
 
     window: str
     index: int

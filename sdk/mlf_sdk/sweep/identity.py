@@ -32,7 +32,7 @@ NATIVE = "cc"
 SDK = "mlf-sdk"
 PLACE_SCHEME = "labgrid"
 PLACES_OR = "|"
-_DATA = ("board_templates", "crt", "qemu", "rtl")
+_DATA = ("board_templates", "crt", "qemu")
 _CHUNK = 1 << 20
 
 

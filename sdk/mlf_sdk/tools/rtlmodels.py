@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cores that packages of Python ship as RTL: one TOML row each in ``rtl/models``."""
+"""Cores that packages of Python ship as RTL: one TOML row each in ``board_templates/rtl/models``."""
 
 from __future__ import annotations
 
@@ -67,6 +67,11 @@ class RtlModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Path(places[0]) / self.folder
 
 
+def rtl_folder() -> Path:
+    """Folder of the simulators' sources: devices, harness of each core, rows."""
+    return data_dir("board_templates") / "rtl"
+
+
 @cache
 def load_models() -> Mapping[str, RtlModel]:
     """Every core by name.
@@ -74,7 +79,7 @@ def load_models() -> Mapping[str, RtlModel]:
     Raises:
         InputError: a row is not as it must be.
     """
-    rows = (read_row(path, RtlModel) for path in sorted((data_dir("rtl") / "models").glob("*.toml")))
+    rows = (read_row(path, RtlModel) for path in sorted((rtl_folder() / "models").glob("*.toml")))
     return {row.name: row for row in rows}
 
 

@@ -191,7 +191,8 @@ class RtlRow(_Row, frozen=True, kw_only=True):
     """Simulation of a board's core from its source at register transfer level.
 
     Attributes:
-        model: name of a core in ``rtl/models``; parameters: of its top module, beside those of its row.
+        model: name of a core in ``board_templates/rtl/models``.
+        parameters: of its top module, beside those of its row.
         exit_register: address of the register that ends the simulation with the status that is written.
         flash_wait_states: cycles that each access to a memory of the kind ``flash`` takes beyond the first.
     """

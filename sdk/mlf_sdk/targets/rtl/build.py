@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 
 from mlf_sdk.errors import MlfError, ToolError
-from mlf_sdk.resources import cache_dir, data_dir
+from mlf_sdk.resources import cache_dir
 from mlf_sdk.tools.files import make_folder, scratch_folder
 from mlf_sdk.tools.locks import cache_in_use, exclusive
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.tools.programs import program_stamp, require_programs
-from mlf_sdk.tools.rtlmodels import VERILATOR, RtlModel
+from mlf_sdk.tools.rtlmodels import VERILATOR, RtlModel, rtl_folder
 
 PROGRAMS = ((VERILATOR,), ("make",), ("g++",))  # Verilator's makefiles name the compiler
 _OPTIONS = (
@@ -79,7 +79,7 @@ def is_available(model: RtlModel) -> bool:
 
 def verilator_argv(model: RtlModel, reset_vector: int) -> list[str]:
     """The command that makes a simulator, without the folder to make it in."""
-    own, place = data_dir("rtl"), model.place()
+    own, place = rtl_folder(), model.place()
     parameters = {name: str(value) for name, value in model.parameters.items()}
     if model.reset_parameter:
         parameters[model.reset_parameter] = f"32'h{reset_vector:08x}"
@@ -100,7 +100,7 @@ def verilator_argv(model: RtlModel, reset_vector: int) -> list[str]:
 
 def _key(model: RtlModel, argv: list[str]) -> str:
     """Hash of everything that decides."""
-    own = data_dir("rtl")
+    own = rtl_folder()
     digest = hashlib.sha256(" ".join(argv).encode())
     digest.update(f"{model.package} {version(model.package)} {program_stamp(PROGRAMS)}".encode())
     for name in ("soc.h", model.harness, *model.own):

@@ -19,7 +19,7 @@ SIMULATOR_TITLE = "Verilator"
 
 
 def simulator_argv(program: Path, board: Board, elf: Path, *, console_fd: int) -> list[str]:
-    """The command that runs an image on a simulated board (``rtl/README.md`` has the arguments).
+    """The command that runs an image on a simulated board; its arguments: ``board_templates/rtl/README.md``.
 
     Raises:
         InputError: the board is not simulated.
