@@ -306,6 +306,45 @@ class TestStartUp:
         assert frame is not None and (frame.unknown == ()) == known
 
 
+UPPER_PART = """
+.text
+.global _start
+.type _start, @function
+_start:
+  lui a5, %hi(other)
+  addi a5, a5, {low}
+1: j 1b
+.size _start, . - _start
+.org 0xf00
+.type other, @function
+other:
+  ret
+.size other, . - other
+.org 0x1000
+.global between
+.type between, @function
+between:
+  ret
+.size between, . - between
+"""
+
+
+class TestUpperPart:
+    pytestmark = needs_gcc
+
+    @pytest.mark.parametrize(("low", "taken"), [("%lo(other)", "other"), ("0", "between")])
+    def test_the_upper_part_of_an_address_takes_no_function(self, low, taken, tmp_path):
+        """0x80000f00 is 0x80001000 less 0x100: what lies at 0x80001000 is not what is meant."""
+        (tmp_path / "a.S").write_text(UPPER_PART.format(low=low))
+        argv = [GCC, "-march=rv32imac", "-mabi=ilp32", "-nostdlib", "-Wl,--no-relax", "-Wl,-Ttext=0x80000000"]
+        run_process([*argv, "a.S", "-o", "a.elf"], cwd=tmp_path, timeout_s=60)
+        code = machine_code(read_image(tmp_path / "a.elf"))
+        assert isinstance(code, RiscvCode)
+        frame = code.frame(code.image.address_of("_start"))
+        assert frame is not None
+        assert [code.functions[address].name for address in frame.taken] == [taken]
+
+
 def test_code_of_64_bits_is_not_read(tmp_path):
     """Its instructions are others, under the same number of a machine."""
     if shutil.which(GCC) is None:

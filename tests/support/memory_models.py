@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import MemorySummary, Model, Provenance, Tensor, TensorKind
 from mlf_sdk.ir.step import Layer, Overlap, Span, Step, Workspace
-from mlf_sdk.planner.layout import lay_out
-from mlf_sdk.planner.memories import Bank
+from mlf_sdk.planner.layout import Bank, lay_out
 from mlf_sdk.planner.traffic import Traffic, traffic_of
 
 COSTS = (1.0, 2.0, 8.0)

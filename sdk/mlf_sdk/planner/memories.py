@@ -1,57 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memories of a board as the planner sees them: room, and cycles for a word."""
+"""Memories that the user chose for parts of a model: `--place`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import msgspec
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.planner.traffic import Traffic
-
-_OVERHEAD_BYTES: Final = 128  # for each of arena, state and parameters in a memory
-
-
-class Bank(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that can hold buffers or weights.
-
-    Attributes:
-        name: as the board's row has it.
-        is_ram: buffers may lie in it; else constants alone.
-        size_bytes: free for models.
-        read_cycles, write_cycles: of a word that follows the one before it, and of one anywhere.
-        noinit, data, rodata: beginnings of section names: of what nobody clears, of what start-up copies, of
-            constants; empty: the memory can't hold such.
-    """
-
-    name: str
-    is_ram: bool
-    size_bytes: int
-    read_cycles: tuple[float, float] = (1.0, 1.0)
-    write_cycles: tuple[float, float] = (1.0, 1.0)
-    noinit: str = ""
-    data: str = ""
-    rodata: str = ""
-
-    def cycles(self, traffic: Traffic) -> float:
-        """Cycles that ``traffic`` takes in this memory."""
-        return (
-            traffic.reads * self.read_cycles[0]
-            + traffic.scattered_reads * self.read_cycles[1]
-            + traffic.writes * self.write_cycles[0]
-        )
-
-    @property
-    def room_bytes(self) -> int:
-        """Bytes for buffers and weights, without guards and alignment."""
-        return max(0, self.size_bytes - (3 if self.is_ram else 1) * _OVERHEAD_BYTES)
-
-    @property
-    def holds_constants(self) -> bool:
-        """Return whether weights may lie in it."""
-        return bool(self.data if self.is_ram else self.rodata)
+from mlf_sdk.planner.layout import Bank
 
 
 class Pins(msgspec.Struct, frozen=True, kw_only=True):

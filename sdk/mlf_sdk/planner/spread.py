@@ -19,8 +19,8 @@ from mlf_sdk.errors import DoesNotFitError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.planner.assign import Assignment, assign, total_cost
 from mlf_sdk.planner.contents import check_names, items_of, things_of
-from mlf_sdk.planner.layout import ModelLayout, Part, align_up, in_a_row, lay_out, plan_problem
-from mlf_sdk.planner.memories import Bank, Pins
+from mlf_sdk.planner.layout import Bank, ModelLayout, Part, align_up, in_a_row, lay_out, plan_problem
+from mlf_sdk.planner.memories import Pins
 from mlf_sdk.planner.overlap import Overlay
 from mlf_sdk.planner.place import place
 from mlf_sdk.planner.plan import check_plan, plan_of

@@ -158,9 +158,8 @@ class _Tracer(Walk[State]):
             return step.depth, registers
         if isinstance(value, StackAddress):
             return value.bytes, registers
-        rest = self.instructions.get(one.address + one.size)
-        if one.kind == "lui" and rest is not None and (rest.kind, rest.rd, rest.rs1) == ("addi", SP, SP):
-            return step.depth, registers  # the upper part of an address
+        if self._is_upper_part(one):
+            return step.depth, registers
         top = self.code.image.find(_STACK_TOP)
         if top is not None and value == top.address:  # start-up, and a report that needs all of the stack
             return 0, registers | {SP: StackAddress(0)}
@@ -172,7 +171,7 @@ class _Tracer(Walk[State]):
         result = set()
         if isinstance(value, int | Within) and one.kind in ("addi", "add", "lui"):
             address = value if isinstance(value, int) else value.address
-            if one.kind != "lui" or self._begins_object(address):
+            if one.kind != "lui" or (self._begins_object(address) and not self._is_upper_part(one)):
                 result.add(address)
         if one.kind in ("load", "store", "other"):
             base = registers.get(one.rs1)
@@ -180,6 +179,15 @@ class _Tracer(Walk[State]):
                 result.add(((base if isinstance(base, int) else base.address) + one.imm) & _MASK)
         if result:
             self.addresses[one.address] = result
+
+    def _is_upper_part(self, one: Instruction) -> bool:
+        """True for the first instruction of two that put an address together."""
+        rest = self.instructions.get(one.address + one.size)
+        return (
+            one.kind == "lui"
+            and rest is not None
+            and (rest.kind, rest.rd, rest.rs1) == ("addi", one.rd, one.rd)
+        )
 
     def _begins_object(self, address: int) -> bool:
         """True for the address of an object or a function: the upper part of many lies in another one."""

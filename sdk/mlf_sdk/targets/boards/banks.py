@@ -8,7 +8,8 @@ from typing import Final
 
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
-from mlf_sdk.planner.memories import Bank, parse_pins
+from mlf_sdk.planner.layout import Bank
+from mlf_sdk.planner.memories import parse_pins
 from mlf_sdk.targets.boards.requirements import server_bytes
 from mlf_sdk.targets.boards.row import Board, Memory
 

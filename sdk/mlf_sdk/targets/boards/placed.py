@@ -10,8 +10,8 @@ import msgspec
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Model
-from mlf_sdk.planner.layout import ModelLayout
-from mlf_sdk.planner.memories import Bank, check_pins, parse_pins
+from mlf_sdk.planner.layout import Bank, ModelLayout
+from mlf_sdk.planner.memories import check_pins, parse_pins
 from mlf_sdk.planner.spread import Placement, place_model
 from mlf_sdk.targets.boards.banks import banks_of, code_memory
 from mlf_sdk.targets.boards.row import Board
