@@ -148,7 +148,8 @@ def append_rows(graph: Graph, operator: AppendRows) -> Kernel:
 """
     if added % 4 == kept % 4 == 0:
         helpers["keep_newest"] = _KEEP_WORDS
-        body = f"    keep_newest((int32_t *)s0, (const int32_t *)x0, {kept // 4}, {added // 4});\n"
+        state_words, new_words = "(int32_t *)(void *)s0", "(const int32_t *)(const void *)x0"
+        body = f"    keep_newest({state_words}, {new_words}, {kept // 4}, {added // 4});\n"
     parameters = tuple(p for p in arguments(graph, operator) if p.role is not Role.OUTPUT)
     return Kernel(family="append_rows", parameters=parameters, body=body, helpers=helpers)
 
