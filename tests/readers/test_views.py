@@ -58,6 +58,13 @@ def test_outputs_become_parts_of_their_input() -> None:
     assert places(found) == [(None, 0), (0, 0), (0, 12)]
 
 
+def test_outputs_become_parts_of_an_input_that_lies_in_another() -> None:
+    some = tensors(24, 24, 8, 12)
+    some[1] = dataclasses.replace(some[1], alias_of=0)
+    assert share_memory(CallFacts(slices=(0, 12)), some, (1,), (2, 3))
+    assert places(some) == [(None, 0), (0, 0), (1, 0), (1, 12)]
+
+
 @pytest.mark.parametrize(
     ("facts", "inputs", "outputs"),
     [
