@@ -6,6 +6,7 @@ It is the machine's clang and, for the warnings of later versions, that of the p
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -60,13 +61,27 @@ CORE_MACROS = [
 CORE_MACROS += ["-D__thumb__=1", "-D__thumb2__=1", "-D__ARM_ARCH_6M__=1"]
 
 
+def ziglang() -> tuple[str, ...] | None:
+    """Clang of the package itself, not Zig's driver of it; None where it is not installed."""
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or spec.origin is None:
+        return None
+    include = Path(spec.origin).parent / "lib" / "include"
+    return (sys.executable, "-m", "ziglang", "clang", "-isystem", str(include))
+
+
 @pytest.fixture(scope="module", params=["clang", "ziglang"])
 def clang(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """Command of a compiler; that of ziglang is clang itself, not Zig's driver of it."""
+    """Command of a compiler."""
     if request.param == "clang":
         return (compiler("clang"),)
-    folder = Path(pytest.importorskip("ziglang").__file__).parent
-    return (sys.executable, "-m", "ziglang", "clang", "-isystem", str(folder / "lib" / "include"))
+    return ziglang() or pytest.skip("ziglang is not installed")
+
+
+@pytest.fixture(scope="module")
+def latest_clang() -> tuple[str, ...]:
+    """Command of the one that warns of more: its kernels are those of the makers, which both read."""
+    return ziglang() or (compiler("clang"),)
 
 
 def test_ziglang_has_a_late_clang() -> None:
@@ -98,7 +113,7 @@ def stubs(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_models_have_no_extension(name: str, clang: tuple[str, ...], tmp_path: Path) -> None:
+def test_models_have_no_extension(name: str, latest_clang: tuple[str, ...], tmp_path: Path) -> None:
     """For each set of instructions, and goals whose kernels differ the most."""
     if not MODELS[name].is_file():
         pytest.skip(f"{MODELS[name]} is missing")
@@ -108,7 +123,9 @@ def test_models_have_no_extension(name: str, clang: tuple[str, ...], tmp_path: P
             code = compile_graph(graph, Choice(core=core, goal=goal), asm=Asm.NO).code
             (tmp_path / code.header_name).write_text(code.header)
             (tmp_path / "kernels.c").write_text(code.own)
-            assert [*faults(clang, tmp_path / "kernels.c", tmp_path)] == [], f"{core.name} {goal.value}"
+            assert [*faults(latest_clang, tmp_path / "kernels.c", tmp_path)] == [], (
+                f"{core.name} {goal.value}"
+            )
 
 
 def test_kernels_of_every_maker_have_no_extension(clang: tuple[str, ...], tmp_path: Path) -> None:
