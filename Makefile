@@ -76,7 +76,7 @@ MUTANTS ?= 10000
 fuzz-models: dev
 	PYTHONPATH=sdk:tests/support $(PY) tests/support/tflite_mutants.py --count $(MUTANTS)
 
-# Networks of each type and operators side by side on the host, and networks on each of three emulated cores.
+# Networks of each type and operators side by side on the host, and networks on each of five emulated cores.
 INT8 ?= 2000
 FLOAT ?= 1000
 INT16 ?= 500

@@ -171,6 +171,12 @@ def needs_qemu(needs_arm: None) -> None:
 
 
 @pytest.fixture(scope="session")
+def needs_riscv_qemu() -> None:
+    """Skips where boards with RISC-V can't be built for and booted."""
+    _need("riscv64-unknown-elf-gcc", "qemu-system-riscv32", "cmake", "ninja")
+
+
+@pytest.fixture(scope="session")
 def shared_mlf() -> Path:
     """The folder of the large real archives; skips where it is missing."""
     if not SHARED_MLF.is_dir():

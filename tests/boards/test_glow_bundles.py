@@ -13,6 +13,7 @@ import pytest
 
 import mlf_sdk
 from cli_helpers import Caller
+from exported_libraries import ADD, adding, relax_files, write_library
 from glow_bundles import make_scaler, scaled
 from image_runs import assert_promises, run_all
 from mlf_sdk.codegen.lock import read_lock
@@ -68,6 +69,7 @@ def test_functions_that_nothing_defines(tmp_path: Path, needs_arm: None) -> None
         ("m4", "mps2-an521", "the board has no FPU"),
         ("m3", "mps2-an386", "integer registers"),
         ("m4", "host", "machine code for ARM"),
+        ("m3", "qemu-virt-rv32", "32-bit ARM file, not a 32-bit little-endian RISC-V object"),
     ],
 )
 def test_cores(tmp_path: Path, needs_arm: None, core: str, board: str, what: str) -> None:
@@ -79,6 +81,21 @@ def test_cores(tmp_path: Path, needs_arm: None, core: str, board: str, what: str
     with pytest.raises(ArchiveError, match=what):
         mlf_sdk.generate(folder, tmp_path / "app", board=board)
     assert not (tmp_path / "app").exists()
+
+
+@pytest.mark.qemu
+def test_objects_of_risc_v(tmp_path: Path, needs_riscv_qemu: None) -> None:
+    """They run beside C of an exported library on a board of their architecture; others refuse them by name."""
+    folder = make_scaler(tmp_path / "b", scale=3, core="rv32imac")
+    exported = write_library(relax_files(adding().build(), ADD), tmp_path / "adding.tar")
+    mlf_sdk.generate([folder, exported], tmp_path / "app", board="qemu-virt-rv32")
+    done = run_all(tmp_path / "app", [[X], [X[:, :4]]])
+    np.testing.assert_array_equal(done[0].outputs[0][0], scaled(X, 3))
+    np.testing.assert_array_equal(done[1].outputs[0][0], X[:, :4] + 2)
+    assert_promises(tmp_path / "app", read_lock(tmp_path / "app"), done)
+    for board, what in (("mps2-an386", "32-bit RISC-V file"), ("host", "machine code for RISC-V")):
+        with pytest.raises(ArchiveError, match=what):
+            mlf_sdk.generate(folder, tmp_path / "no", board=board)
 
 
 @pytest.mark.toolchain

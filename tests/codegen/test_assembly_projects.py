@@ -7,7 +7,6 @@ import dataclasses
 import subprocess
 import tarfile
 from pathlib import Path
-from shutil import which
 
 import pytest
 
@@ -68,11 +67,7 @@ def test_a_board_runs_it_in_as_many_instructions_on_as_much_stack(
 
 
 @pytest.mark.qemu
-@pytest.mark.skipif(
-    any(which(p) is None for p in ("riscv64-unknown-elf-gcc", "qemu-system-riscv32")),
-    reason="no tools for RISC-V",
-)
-def test_a_board_of_another_architecture_runs_it(model: Path) -> None:
+def test_a_board_of_another_architecture_runs_it(model: Path, needs_riscv_qemu: None) -> None:
     """Calls of functions in another source may take other instructions there."""
     inline, apart = (mlf_sdk.run(model, board="qemu-virt-rv32", asm=asm) for asm in ("inline", "file"))
     assert inline.verdict == apart.verdict == "PASS"

@@ -173,11 +173,9 @@ def test_cut_at_every_block_on_qemu(emulated: Board, scaled_params: Path) -> Non
 
 
 @pytest.mark.qemu
-@pytest.mark.skipif(
-    any(shutil.which(p) is None for p in ("riscv64-unknown-elf-gcc", "qemu-system-riscv32")),
-    reason="no tools for RISC-V",
-)
-def test_parameters_outlast_a_boot_of_another_architecture(scaled_params: Path, tmp_path: Path) -> None:
+def test_parameters_outlast_a_boot_of_another_architecture(
+    scaled_params: Path, tmp_path: Path, needs_riscv_qemu: None
+) -> None:
     """The slots are a part of the only memory of the machine, which the image is loaded to as well."""
     board = Board(build_project(DIGITS, tmp_path / "app", "qemu-virt-rv32"))
     board.forget()

@@ -271,9 +271,11 @@ float private_sum(const float *t) { return %(scale)sf * (t[0] + t[1] + t[2] + t[
 """
 WEIGHTS = np.arange(1, 17, dtype=np.float32)
 CORES = {
-    "m4": ("-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"),
-    "m7": ("-mcpu=cortex-m7", "-mfpu=fpv5-d16", "-mfloat-abi=hard"),
-    "m3": ("-mcpu=cortex-m3", "-mfloat-abi=soft"),
+    "m4": ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"),
+    "m7": ("arm-none-eabi-gcc", "-mcpu=cortex-m7", "-mfpu=fpv5-d16", "-mfloat-abi=hard"),
+    "m3": ("arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mfloat-abi=soft"),
+    "rv32imac": ("riscv64-unknown-elf-gcc", "-march=rv32imac", "-mabi=ilp32", "-specs=picolibc.specs"),
+    "host": ("gcc",),
 }
 
 
@@ -296,7 +298,7 @@ def make_scaler(
     """Compile a bundle whose private kernel is a member of its own, the same in name for every bundle.
 
     Args:
-        core: one of `CORES`; ``host`` for this machine.
+        core: one of `CORES`.
         more: C code before the entry.
         version: line of the header.
         result: C expression of what the entry returns.
@@ -304,7 +306,6 @@ def make_scaler(
     """
     name = "scaler"
     folder.mkdir(parents=True, exist_ok=True)
-    prefix, flags = ("", ()) if core == "host" else ("arm-none-eabi-", CORES[core])
     values = {
         "entry": name,
         "scale": f"{scale}.0",
@@ -316,11 +317,10 @@ def make_scaler(
     for stem, text in ((name, SCALE % values), ("private", KERNEL % values)):
         (folder / f"{stem}.c").write_text(text)
         command = [
-            f"{prefix}gcc",
+            *CORES[core],
             "-c",
             "-O1",
             "-ffp-contract=off",
-            *flags,
             f"{stem}.c",
             "-o",
             f"{stem}.part",
@@ -328,7 +328,8 @@ def make_scaler(
         subprocess.run(command, cwd=folder, check=True)
         objects.append(f"{stem}.part")
         (folder / f"{stem}.c").unlink()
-    subprocess.run([f"{prefix}ar", "rcs", f"{name}.o", *objects], cwd=folder, check=True)
+    archiver = CORES[core][0].removesuffix("gcc") + "ar"
+    subprocess.run([archiver, "rcs", f"{name}.o", *objects], cwd=folder, check=True)
     for part in objects:
         (folder / part).unlink()
     text = Text(name=name, entries=(f"int {name}",), version=version)

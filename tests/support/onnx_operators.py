@@ -3,7 +3,7 @@
 
 python tests/support/onnx_operators.py --count 2000 [--cores 100] [--seed 0] [--jobs 2]
 
-Kernels run on the host, and those of ``--cores`` networks on each of three emulated cores.
+Kernels run on the host, and those of ``--cores`` networks on each emulated core.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from onnx_comparison import Comparison, compare
 from onnx_drawing import network
 
 TOGETHER = 10  # networks in one library
-CORES = tuple(map(core_named, ("cortex-m0", "cortex-m4", "cortex-m55", "rv32imac")))
+CORES = tuple(map(core_named, ("cortex-m0", "cortex-m4", "cortex-m55", "rv32imac", "rv32imac_zve32x")))
 
 
 @dataclass

@@ -6,6 +6,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +17,11 @@ from mlf_sdk.codegen.options import NEEDED_FLAGS, QUIET_C_FLAGS, ProjectOptions
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.ir.model import CodeUnit, UnitKind, needs_cmsis_nn
 from mlf_sdk.resources import data_dir
-from mlf_sdk.targets.boards.isa import board_flags, cross_isa
+from mlf_sdk.targets.boards.isa import board_toolchain
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.compilers import cmsis_nn_includes
 from mlf_sdk.tools.process import run_process
+from mlf_sdk.tools.toolchains import GCC, Toolchain
 
 _RUNTIME: Final = ("src/mlf.c", "src/mlf_backend.c")
 _TIMEOUT_S: Final = 600.0
@@ -67,26 +69,24 @@ class _Builder:
         self.folder = folder
         self.renames = renames(plan)
 
-    @property
-    def tools(self) -> tuple[list[str], str]:
-        """Compiler with the flags of the CPU, and objcopy."""
+    @cached_property
+    def tools(self) -> Toolchain:
+        """The compiler with the flags of the CPU, and objcopy."""
         if self.board.platform == "host":
-            return ["cc", "-fPIC"], "objcopy"
-        tools = cross_isa(self.board).tools
-        return [tools.c, *board_flags(self.board)], tools.objcopy
+            return Toolchain(name="host", programs=("cc",), flags=("-fPIC",), objcopy="objcopy")
+        return board_toolchain(self.board, GCC)
 
     def build(self, *, dynamic: bool) -> bytes:
         """The object, with only the entry (and the configuration) seen from outside."""
-        compiler, objcopy = self.tools
         kept = [self.plan.name, *([f"{self.plan.name}_config"] if dynamic else [])]
         objects = self._compile(dynamic=dynamic)
         objects += [self._renamed(self._write(unit)) for unit in self._linked(UnitKind.OBJECT)]
         joined = self.folder / "joined.o"
         wanted = [f"-Wl,-u,{name}" for name in kept]
-        argv = [*compiler, "-r", "-nostdlib", "-Wl,--gc-sections", *wanted, "-o", joined.name]
+        argv = [*self.tools.joiner, "-r", "-nostdlib", "-Wl,--gc-sections", *wanted, "-o", joined.name]
         run_process([*argv, *objects], timeout_s=_TIMEOUT_S, cwd=self.folder)
         names = [f"--keep-global-symbol={name}" for name in kept]
-        argv = [objcopy, "--strip-unneeded", "--remove-section=.comment", *names, joined.name]
+        argv = [self.tools.objcopy, "--strip-unneeded", "--remove-section=.comment", *names, joined.name]
         run_process(argv, timeout_s=_TIMEOUT_S, cwd=self.folder)
         return joined.read_bytes()
 
@@ -111,14 +111,13 @@ class _Builder:
             return list(pool.map(self._compile_one, range(len(sources)), *zip(*sources, strict=True)))
 
     def _compile_one(self, number: int, path: str, flags: list[str]) -> str:
-        compiler, _ = self.tools
         crt = data_dir("crt")
         folders = {f"model/{u.member}".rpartition("/")[0] for u in self.model.units}
         folders |= {str(crt.parent / folder) for folder in cmsis_nn_includes(self.options)}
         includes = [".", "model", *sorted(folders), str(crt / "include"), str(crt / "src")]
         standard = [] if path.endswith(UnitKind.CXX.value) else ["-std=gnu99"]
         output = f"part{number}.o"
-        argv = [*compiler, *standard, *flags, *_SECTIONS, *(f"-I{name}" for name in includes)]
+        argv = [*self.tools.argv(), *standard, *flags, *_SECTIONS, *(f"-I{name}" for name in includes)]
         run_process([*argv, "-c", path, "-o", output], timeout_s=_TIMEOUT_S, cwd=self.folder)
         return output
 
@@ -129,7 +128,7 @@ class _Builder:
         """An object of the model's code, with the names of symbols that the bundle gives them."""
         pairs = [f"--redefine-sym={old}={new}" for old, new in sorted(self.renames.items())]
         if pairs:
-            run_process([self.tools[1], *pairs, path], timeout_s=_TIMEOUT_S, cwd=self.folder)
+            run_process([self.tools.objcopy, *pairs, path], timeout_s=_TIMEOUT_S, cwd=self.folder)
         return path
 
     def _linked(self, kind: UnitKind) -> Iterator[CodeUnit]:

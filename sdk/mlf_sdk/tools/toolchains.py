@@ -98,6 +98,12 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     own_headers: bool = False
     own_libm: bool = False
 
+    @property
+    def joiner(self) -> tuple[str, ...]:
+        """The program that joins objects into one, without specs: those of a C library name a linker script."""
+        linker = self.linker or (self.programs[0], *self.arguments, *self.flags)
+        return tuple(word for word in linker if not word.startswith(("-specs=", "--specs=")))
+
     def argv(self, which: Callable[[str], str | None] = find_program) -> tuple[str, ...]:
         """The compiler with its first arguments and the flags: the first of its names that is installed."""
         result = next((name for name in self.programs if which(name) is not None), self.programs[0])
