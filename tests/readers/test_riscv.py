@@ -170,12 +170,19 @@ int _start(int n) {
 """
 
 
-@pytest.fixture(scope="module", params=["-O0", "-O2", "-Os"])
+@pytest.fixture(scope="module", params=["-O0", "-O2", "-Os", "-O2 -mcmodel=medany"])
 def linked(request, tmp_path_factory) -> tuple[RiscvCode, dict[str, int], Path]:
     """An image, and the frames of its functions as the compiler says them (-fstack-usage)."""
     folder = tmp_path_factory.mktemp("riscv")
     (folder / "a.c").write_text(SOURCE)
-    flags = ["-march=rv32imac", "-mabi=ilp32", request.param, "-fno-inline", "-fstack-usage", "-fno-ipa-cp"]
+    flags = [
+        "-march=rv32imac",
+        "-mabi=ilp32",
+        *request.param.split(),
+        "-fno-inline",
+        "-fstack-usage",
+        "-fno-ipa-cp",
+    ]
     run_process(
         [GCC, *flags, "-fno-optimize-sibling-calls", "-c", "a.c", "-o", "a.o"], cwd=folder, timeout_s=60
     )
@@ -265,6 +272,23 @@ class TestCode:
         assert code.text_at(code.image.address_of("one")).split()[0] in ("c.addi", "addi", "c.addi16sp")
         assert code.text_at(0x10) == ""
         assert code.frame(0x10) is None
+
+
+class TestSections:
+    pytestmark = needs_gcc
+
+    @pytest.mark.parametrize(("flags", "writable"), [(5, False), (7, True)])
+    def test_constants_beside_what_claims_to_be_writable(self, flags, writable, tmp_path):
+        """An output section is flagged as any of its parts; the segment that holds it decides."""
+        (tmp_path / "a.S").write_text(
+            '.global _start\n_start: j _start\n.section .rodata.tvm, "aw"\n.word 1\n'
+        )
+        script = "PHDRS { code PT_LOAD FLAGS(%d); } SECTIONS { .text : { *(.text) } :code .rodata : { *(.rodata.*) } :code }"
+        (tmp_path / "a.ld").write_text(script % flags)
+        argv = [GCC, "-march=rv32imac", "-mabi=ilp32", "-nostdlib", "-T", "a.ld", "a.S", "-o", "a.elf"]
+        run_process(argv, cwd=tmp_path, timeout_s=60)
+        sections = {section.name: section for section in read_image(tmp_path / "a.elf").sections}
+        assert (sections[".text"].writable, sections[".rodata"].writable) == (False, writable)
 
 
 START = """

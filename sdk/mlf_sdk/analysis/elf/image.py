@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mlf_sdk.analysis.elf.raw import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, Segment, load_address
+from mlf_sdk.analysis.elf.raw import PF_W, SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, Segment, load_address
 from mlf_sdk.analysis.machine.registry import AttributesError, BuildAttributes, analysis_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.isas import Isa, load_isas
@@ -62,6 +62,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         load_address: where its bytes lie before start-up copies them.
         in_file: the file holds its bytes; else it is only reserved.
+        writable: its own flags say so, and those of the segment that it is loaded with.
     """
 
     name: str
@@ -273,12 +274,12 @@ def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
         )
         for s in elf.iter_segments("PT_LOAD")
     )
+    fixed = [s for s in elf.iter_segments("PT_LOAD") if not s["p_flags"] & PF_W]
     isa = _isa_of(elf["e_machine"], elf.elfclass)
     attributes = elf.get_section_by_name(isa.attributes_section) if isa is not None else None
     symbols = list(_symbols(elf, isa))
-    code = {
-        s.name for s in elf.iter_sections() if s["sh_flags"] & SHF_EXECINSTR
-    }  # .debug_frame has $d as well
+    # Sections of code alone: .debug_frame has $d as well.
+    code = {s.name for s in elf.iter_sections() if s["sh_flags"] & SHF_EXECINSTR}
     kinds = {_DATA_MARK: False, **({isa.code_mark: True} if isa is not None else {})}
     mapping = ((s.address, kinds.get(s.name.split(".")[0])) for s in symbols if s.section in code)
     marks = {address: is_code for address, is_code in mapping if is_code is not None}
@@ -293,7 +294,8 @@ def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
                 load_address=load_address(section["sh_addr"], segments),
                 size_bytes=section["sh_size"],
                 in_file=section["sh_type"] != "SHT_NOBITS",
-                writable=bool(section["sh_flags"] & SHF_WRITE),
+                writable=bool(section["sh_flags"] & SHF_WRITE)
+                and not any(s.section_in_segment(section) for s in fixed),
                 executable=bool(section["sh_flags"] & SHF_EXECINSTR),
             )
             for section in elf.iter_sections()

@@ -27,7 +27,14 @@ class Within(msgspec.Struct, frozen=True):
     address: int
 
 
-Registers = dict[int, Value | Within]
+class Relative(msgspec.Struct, frozen=True):
+    """A word of the table at an address, to which the address itself was added: a place relative to the table."""
+
+    address: int
+
+
+Known = Value | Within | Relative
+Registers = dict[int, Known]
 
 
 def read_frame(code: RiscvCode, function: Function, entry: int) -> Frame:
@@ -105,20 +112,21 @@ class _Tracer(Walk[State]):
         elif target is not None:
             self._go(one, step, target)
         else:
-            table = self._table(value) if isinstance(value, Loaded) else []
+            table = self._table(value) if isinstance(value, Loaded | Relative) else []
             for place in table:
                 self.reach(place, step.depth, step.registers)
             if not table:
                 self._set_call(one, step, None, returns=False, pointer=value)
 
-    def _table(self, value: Loaded) -> list[int]:
-        """Places inside the function whose addresses stand in a row from an address on."""
+    def _table(self, value: Loaded | Relative) -> list[int]:
+        """Places inside the function that words in a row from an address on name, by address or relative to it."""
         result = []
-        at = value.address
+        at, base = value.address, value.address if isinstance(value, Relative) else 0
         while (word := self.code.image.word(at)) is not None:
-            if not self.function.address <= word < self.function.end or word not in self.instructions:
+            place = (base + word) & _MASK
+            if not self.function.address <= place < self.function.end or place not in self.instructions:
                 break
-            result.append(word)
+            result.append(place)
             at += 4
         return result
 
@@ -129,7 +137,7 @@ class _Tracer(Walk[State]):
         target: int | None,
         *,
         returns: bool,
-        pointer: Value | Within | None = None,
+        pointer: Known | None = None,
     ) -> None:
         argument = step.registers.get(A0)
         self.calls[one.address] = Call(
@@ -166,7 +174,7 @@ class _Tracer(Walk[State]):
         self.not_known("a frame whose size is only known at run time")
         return step.depth, registers | {SP: StackAddress(step.depth)}
 
-    def _note(self, one: Instruction, registers: Registers, value: Value | Within | None) -> None:
+    def _note(self, one: Instruction, registers: Registers, value: Known | None) -> None:
         """Keep the addresses that an instruction puts together, or reads and writes at."""
         result = set()
         if isinstance(value, int | Within) and one.kind in ("addi", "add", "lui"):
@@ -195,15 +203,15 @@ class _Tracer(Walk[State]):
         return address in self.code.functions or (symbol is not None and symbol.address == address)
 
 
-def _kept(registers: Mapping[int, Value | Within]) -> Registers:
+def _kept(registers: Mapping[int, Known]) -> Registers:
     return {r: v for r, v in registers.items() if r not in SCRATCH}
 
 
-def _value_of(one: Instruction, registers: Registers) -> Value | Within | None:
+def _value_of(one: Instruction, registers: Registers) -> Known | None:
     """The value that an instruction puts into its register; None when that is not known."""
     first = 0 if one.rs1 == ZERO else registers.get(one.rs1)
     second = 0 if one.rs2 == ZERO else registers.get(one.rs2)
-    target: Value | Within | None = None
+    target: Known | None = None
     if one.kind == "lui":
         target = one.imm & _MASK
     elif one.kind == "auipc":
@@ -221,7 +229,7 @@ def _value_of(one: Instruction, registers: Registers) -> Value | Within | None:
     return target
 
 
-def _sum(value: Value | Within | None, by: Value | Within | None) -> Value | Within | None:
+def _sum(value: Known | None, by: Known | None) -> Known | None:
     if not isinstance(by, int):
         return None
     if isinstance(value, int):
@@ -230,6 +238,8 @@ def _sum(value: Value | Within | None, by: Value | Within | None) -> Value | Wit
         return StackAddress(value.bytes - _signed(by & _MASK))
     if isinstance(value, Within):
         return Within((value.address + by) & _MASK)
+    if isinstance(value, Loaded) and value.address == by:
+        return Relative(by)
     return Within(by & _MASK) if by > 0xFFFF else None
 
 
