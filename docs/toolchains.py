@@ -2,9 +2,9 @@
 """Writes docs/toolchains.md's tables: ``python docs/toolchains.py [--kept] MODEL...``.
 
 Each model is built for one board of each core with each toolchain, run there, and compared with the
-witnesses of its file: instructions under emulation, cycles on cores that are simulated from their RTL. What was
-measured is kept in build/toolchains.json: a run that was broken off goes on; remove the file to measure
-anew. With --kept nothing is measured, and the page says what was not.
+witnesses of its file: instructions under emulation, cycles on cores that are simulated from their RTL.
+What was measured is kept in build/toolchains.json: a run that was broken off goes on; remove the file to
+measure anew. With --kept nothing is measured, and the page says what was not.
 """
 
 from __future__ import annotations

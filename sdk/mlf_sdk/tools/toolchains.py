@@ -100,7 +100,7 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def joiner(self) -> tuple[str, ...]:
-        """The program that joins objects into one, without specs: those of a C library name a linker script."""
+        """The program that joins objects into one, without specs (they name linker scripts)."""
         linker = self.linker or (self.programs[0], *self.arguments, *self.flags)
         return tuple(word for word in linker if not word.startswith(("-specs=", "--specs=")))
 

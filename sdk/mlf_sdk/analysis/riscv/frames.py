@@ -28,7 +28,7 @@ class Within(msgspec.Struct, frozen=True):
 
 
 class Relative(msgspec.Struct, frozen=True):
-    """A word of the table at an address, to which the address itself was added: a place relative to the table."""
+    """A word of the table at an address, to which that address was added: a place relative to the table."""
 
     address: int
 
@@ -119,7 +119,7 @@ class _Tracer(Walk[State]):
                 self._set_call(one, step, None, returns=False, pointer=value)
 
     def _table(self, value: Loaded | Relative) -> list[int]:
-        """Places inside the function that words in a row from an address on name, by address or relative to it."""
+        """Places inside the function that words in a row name: addresses, or relative to the table."""
         result = []
         at, base = value.address, value.address if isinstance(value, Relative) else 0
         while (word := self.code.image.word(at)) is not None:
