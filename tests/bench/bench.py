@@ -26,7 +26,7 @@ import seconds as times
 import simulated
 import sweeps
 from bench_line import line_figures
-from core_images import run_on_core
+from core_images import MACHINES, run_on_core
 from measure import BenchError, measure_archive
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import core_named
@@ -37,8 +37,7 @@ from mlf_sdk.errors import MlfError
 from mlf_sdk.judge.counting import missing_plugin_support
 from mlf_sdk.tools.discovery import find_tools
 from peers import (
-    COMPILED_LIMITS,
-    FEWEST_LIMITS,
+    LIMITS,
     PEERS,
     SOURCES,
     TVM_ALLOCATOR_PAIR,
@@ -86,13 +85,15 @@ class Bench:
 
     def measure_compiled(self) -> None:
         """Instructions of the compiler's kernels on each core; each is compared with the reference."""
-        balanced = [(model, core, Goal.BALANCED, limit) for (model, core), limit in COMPILED_LIMITS.items()]
-        fewest = [(model, "cortex-m4", Goal.INSTRUCTIONS, limit) for model, limit in FEWEST_LIMITS.items()]
-        for model, core, goal, limit in [*balanced, *fewest]:
+        jobs = [(model, *key, limit) for key, limits in LIMITS.items() for model, limit in limits.items()]
+        for model, core, goal, limit in jobs:
             path = self._model(model)
             if not path.is_file():
                 continue
             name = f"{model} compiled for {core}{'' if goal is Goal.BALANCED else f' for {goal.value}'}"
+            if missing := MACHINES[core_named(core)].missing:
+                self.skipped[name] = f"not installed: {', '.join(missing)}"
+                continue
             print(f"measuring {name}", file=sys.stderr, flush=True)
             folder = self.folder / name.replace(" ", "-")
             folder.mkdir()

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mlf_sdk.compiler.options import Goal
+
 SOURCES = {
     "tvm": "TVM 0.11.1's own runtime, on the same archives",
     "tflm": "TensorFlow Lite Micro, on the .tflite files of the same models",
@@ -17,25 +19,26 @@ TVM_USMP_WORKSPACE = {"resnet8": 102_528, "kws": 56_192, "vww": 150_560, "ad": 1
 TVM_DISPATCH_STEP = (95, 124)
 TVM_ALLOCATOR_PAIR = 70
 
-# Goals of the compiler, in instructions: fixed ones on a Cortex-M4, shares of TFLM with CMSIS-NN elsewhere.
-FEWEST_LIMITS = {"resnet8": 7_500_000, "kws": 2_300_000, "vww": 4_800_000, "ad": 290_000}
-COMPILED_LIMITS = {
-    ("resnet8", "cortex-m4"): 10_500_000,
-    ("kws", "cortex-m4"): 2_450_000,
-    ("vww", "cortex-m4"): 4_900_000,
-    ("ad", "cortex-m4"): 310_000,
-    ("resnet8", "cortex-m3"): 41_848_370 * 0.5,
-    ("kws", "cortex-m3"): 10_531_595 * 0.5,
-    ("vww", "cortex-m3"): 31_959_112 * 0.5,
-    ("ad", "cortex-m3"): 955_982 * 0.5,
-    ("resnet8", "cortex-m0"): 97_560_912 * 0.5,
-    ("kws", "cortex-m0"): 28_993_366 * 0.5,
-    ("vww", "cortex-m0"): 86_903_616 * 0.5,
-    ("ad", "cortex-m0"): 1_763_192 * 0.5,
-    ("resnet8", "cortex-m55"): 4_912_656 * 0.7,
-    ("kws", "cortex-m55"): 1_812_628 * 0.7,
-    ("vww", "cortex-m55"): 6_558_264 * 0.5,
-    ("ad", "cortex-m55"): 149_975 * 0.7,
+# Goals of the compiler, in instructions by core and goal; shares are of TFLM with CMSIS-NN.
+LIMITS: dict[tuple[str, Goal], dict[str, float]] = {
+    ("cortex-m4", Goal.INSTRUCTIONS): {"resnet8": 7.5e6, "kws": 2.3e6, "vww": 4.8e6, "ad": 290e3},
+    ("cortex-m4", Goal.BALANCED): {"resnet8": 10.5e6, "kws": 2.45e6, "vww": 4.9e6, "ad": 310e3},
+    ("cortex-m3", Goal.BALANCED): {
+        "resnet8": 41_848_370 * 0.5,
+        "kws": 10_531_595 * 0.5,
+        "vww": 31_959_112 * 0.5,
+        "ad": 955_982 * 0.5,
+    },
+    ("cortex-m0", Goal.BALANCED): {
+        "resnet8": 97_560_912 * 0.5,
+        "kws": 28_993_366 * 0.5,
+        "vww": 86_903_616 * 0.5,
+        "ad": 1_763_192 * 0.5,
+    },
+    ("cortex-m55", Goal.BALANCED): {"resnet8": 1.7e6, "kws": 600e3, "vww": 1.3e6, "ad": 44e3},
+    ("rv32imac", Goal.BALANCED): {"resnet8": 38e6, "kws": 8.5e6, "vww": 15e6, "ad": 900e3},
+    ("rv32imac", Goal.SPEED): {"resnet8": 27e6, "kws": 8e6, "vww": 14e6, "ad": 850e3},
+    ("rv32imac_zve32x", Goal.BALANCED): {"resnet8": 4.5e6, "kws": 1.2e6, "vww": 2.6e6, "ad": 120e3},
 }
 
 PEERS: dict[str, dict[str, Any]] = {

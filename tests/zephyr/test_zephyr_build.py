@@ -154,6 +154,11 @@ def test_a_library_is_not_built(bench: Bench, make_tree: MakeTree, tiny: Path, t
         ("fatal error: core_cm3.h: No such file or directory", "core_cm3.h", "--zephyr-module"),
         ("CMake Error: ZEPHYR_TOOLCHAIN_VARIANT not set", "failed", "Zephyr SDK"),
         (
+            "bin/ld.bfd: cannot find -lm: No such file or directory",
+            "cannot find -lm",
+            "no libraries for the CPU",
+        ),
+        (
             "warning: attempt to assign to FOO\n\nerror: Aborting due to Kconfig warnings",
             "refuses the options: attempt to assign to FOO",
             "prj.conf",

@@ -157,7 +157,7 @@ def test_the_memories_of_a_map(tmp_path: Path):
     assert map_regions(tmp_path / "none.map") == ()
 
 
-@pytest.mark.parametrize("name", ["nrf52840dk_nrf52840", "mps2/an385", "qemu_cortex_m3"])
+@pytest.mark.parametrize("name", ["nrf52840dk_nrf52840", "mps2/an385", "qemu_cortex_m3", "qemu_riscv32"])
 def test_a_board_that_zephyr_alone_has_needs_no_platform(
     name: str, make_tree: MakeTree, tiny: Path, tmp_path: Path
 ):
@@ -193,4 +193,6 @@ def test_boards_of_a_proof():
     assert proof_boards(Request(), ProofOptions()) == emulated_boards()
     on_zephyr = Request(platform="zephyr")
     assert proof_boards(on_zephyr, ProofOptions(boards=("mps2_an385",))) == ("zephyr:mps2_an385",)
-    assert {"zephyr:mps2-an385", "zephyr:qemu_cortex_m3"} <= set(proof_boards(on_zephyr, ProofOptions()))
+    assert {"zephyr:mps2-an385", "zephyr:qemu_cortex_m3", "zephyr:qemu_riscv32"} <= set(
+        proof_boards(on_zephyr, ProofOptions())
+    )

@@ -71,6 +71,11 @@ _HINTS = (
         r"libc-header-start\.h: No such file|skipping incompatible",
         "A 32-bit program needs gcc-multilib; or choose the 64-bit board, native_sim_64.",
     ),
+    (
+        r"cannot find -lm|ABI is incompatible with that of the selected emulation",
+        "The compiler has no libraries for the CPU as Zephyr names it: install the Zephyr SDK "
+        "(in a workspace: west sdk install).",
+    ),
 )
 
 
