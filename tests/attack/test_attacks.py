@@ -13,8 +13,8 @@ from attacks import ILLEGAL, LEGAL, Attack
 from mlf_sdk.errors import MlfError
 from mlf_sdk.judge.check import FAILED, PROVEN
 from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, Reference, run_cell, run_reference
-from mlf_sdk.pipeline.pipeline import Twin
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.twin import Twin
 
 SHARED = Path(__file__).parents[3] / "shared" / "attacks"
 NAMES = ("inplace", "decoy_static", "byte4", "fp_arith")  # one of each kind; `attacks` makes all but the last

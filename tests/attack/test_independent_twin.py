@@ -18,8 +18,9 @@ from mlf_sdk.errors import CodeError, DoesNotFitError, InputError, NotPossibleEr
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_SANITIZED, NO_EVIDENCE
 from mlf_sdk.pipeline.cell import CellJob, Reference, run_cell, run_reference
-from mlf_sdk.pipeline.pipeline import Pipeline, Twin
+from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.twin import Twin
 from mlf_sdk.planner import MemoryPlan, PlanProblem, layout, plan_memory
 from model_cases import Net
 
@@ -145,7 +146,7 @@ def test_without_any_evidence_nothing_is_proven(chain: Path, monkeypatch: pytest
         raise DoesNotFitError("it does not fit")
 
     job = CellJob(request=Request(source=(str(chain),), board=BOARD, inputs={"x": X}, twin=True))
-    monkeypatch.setattr("mlf_sdk.pipeline.pipeline.without_memory_sharing", too_large)
+    monkeypatch.setattr("mlf_sdk.pipeline.twin.without_memory_sharing", too_large)
     cell = run_cell(job)
     assert (cell.outcome, cell.evidence) == (UNPROVEN, NO_EVIDENCE)
     assert "there is no host twin. On the board: it does not fit" in cell.why

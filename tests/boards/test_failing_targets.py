@@ -17,8 +17,8 @@ import mlf_sdk
 from archives import build, write
 from mlf_sdk.errors import TargetError, ToolError
 from mlf_sdk.targets.launch import open_program
-from mlf_sdk.wire.codes import NoAnswerError
-from mlf_sdk.wire.link import DeviceFaultError, Timeouts
+from mlf_sdk.wire.codes import DeviceFaultError, NoAnswerError
+from mlf_sdk.wire.link import Timeouts
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import Deadline
 

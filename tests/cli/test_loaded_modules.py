@@ -55,5 +55,5 @@ def test_a_model_is_generated(network: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_is_run(network: Path) -> None:
-    check(loaded("run", network, "--board", "host"), 217)
+    check(loaded("run", network, "--board", "host"), 200)
     check(loaded("run", network, "--board", "host"), 154)

@@ -14,8 +14,7 @@ from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.layer_sums import Sums, sum_bounds
-from mlf_sdk.compiler.kernels.requantise_32bit import choose_short
-from mlf_sdk.compiler.kernels.rescale import Form, choose_fine
+from mlf_sdk.compiler.kernels.rescale import Form, choose_fine, choose_short
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.requantise import Multiplier, multiply

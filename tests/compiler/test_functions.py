@@ -16,7 +16,7 @@ from mlf_sdk.compiler.functions import FUNCTIONS
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.load import load_onnx
 from mlf_sdk.compiler.operators import Call, Map, Rounding
-from mlf_sdk.compiler.passes.reals import fuse_maps
+from mlf_sdk.compiler.passes.layers import fuse_maps
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite

@@ -17,8 +17,8 @@ from mlf_sdk.compiler.kernels import conv_4x4, conv_pairs_2ch, depthwise_in_regi
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.rescale import Form, low_words
-from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import assembly
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from mlf_sdk.compiler.microkernels.interpret import interpret
 from mlf_sdk.compiler.reference import Interpreter

@@ -17,8 +17,8 @@ from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels import lanes, lanes_common, lanes_depthwise, lanes_elements
 from mlf_sdk.compiler.kernels.rescale import Form
-from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import assembly
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from mlf_sdk.compiler.microkernels.interpret import interpret
 from mlf_sdk.compiler.reference import Interpreter

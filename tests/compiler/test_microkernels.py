@@ -19,11 +19,10 @@ from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels import conv_2ch_int8, mve, mve_depthwise, mve_rows, scalar
 from mlf_sdk.compiler.kernels.assembly import register_names
 from mlf_sdk.compiler.kernels.rescale import Form
-from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.assignments import is_assignments
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
-from mlf_sdk.compiler.microkernels.function import recorded, static_function
+from mlf_sdk.compiler.microkernels.function import assembly, recorded, static_function
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set, read_instruction_set
 from mlf_sdk.compiler.microkernels.interpret import interpret
 from mlf_sdk.compiler.microkernels.operations import PYTHON_FUNCTIONS, signed

@@ -14,8 +14,8 @@ from makers import counted_makers
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.context import KNOWN
 from mlf_sdk.compiler.tflite.load import BUILDERS, load_tflite
-from mlf_sdk.compiler.tflite.notes import KNOWN
 from mlf_sdk.errors import ArchiveError
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from operator_cases import CASES, Case, model_of

@@ -19,9 +19,8 @@ from mlf_sdk.compiler.kernels import (
     winograd_input,
 )
 from mlf_sdk.compiler.kernels.rescale import Form
-from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
-from mlf_sdk.compiler.microkernels.function import recorded
+from mlf_sdk.compiler.microkernels.function import assembly, recorded
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from recorded import outcome
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from mlf_sdk.compiler.kernels.layer_sums import Sums
-from mlf_sdk.compiler.kernels.requantise_32bit import choose_short
-from mlf_sdk.compiler.kernels.rescale import Form, choose_rescale
+from mlf_sdk.compiler.kernels.rescale import Form, choose_rescale, choose_short
 from mlf_sdk.compiler.requantise import Multiplier, multiply
 
 CHANNELS = 12

@@ -13,7 +13,7 @@ from core_images import MACHINES, MISSING, run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import INT8, UINT8, Graph
-from mlf_sdk.compiler.kernels.weight_overflow import weights_of
+from mlf_sdk.compiler.kernels.widening import weights_of
 from mlf_sdk.compiler.operators import Fused
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter

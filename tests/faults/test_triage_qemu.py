@@ -18,8 +18,7 @@ from mlf_sdk.tools.process import run_process
 from mlf_sdk.triage.explain import CallFrame, Triage
 from mlf_sdk.triage.fault_report import parse_fault
 from mlf_sdk.triage.sanitizer import add_sanitizer_report
-from mlf_sdk.wire.codes import DeviceError
-from mlf_sdk.wire.link import DeviceFaultError
+from mlf_sdk.wire.codes import DeviceError, DeviceFaultError
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.qemu]
 

@@ -14,7 +14,7 @@ from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.ir.tensor import Quantisation
 from mlf_sdk.judge import layerfacts
 from mlf_sdk.judge.layerfacts import BINS, FileFacts, file_facts, histogram
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
+from mlf_sdk.judge.witnesses.witness import ModelFile
 
 MODEL = Path(__file__).parents[2] / "examples" / "layers" / "layers.tflite"
 

@@ -19,10 +19,9 @@ from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.witnesses import interpreter
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.panel import Hearing, WitnessStatement, hear
 from mlf_sdk.judge.witnesses.reference import ReferenceSession
-from mlf_sdk.judge.witnesses.witness import WitnessUnableError
+from mlf_sdk.judge.witnesses.witness import ModelFile, WitnessUnableError
 from small_models import TWICE, floats_at_the_edges, own_operator, svdf
 from tflite_models import Array, Maker, small_network
 

@@ -13,8 +13,8 @@ import pytest
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.judge.witnesses import panel
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.reference import ReferenceSession
+from mlf_sdk.judge.witnesses.witness import ModelFile
 from mlf_sdk.pipeline.attending import AttendedModel, MeaningError
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.witness import Origin

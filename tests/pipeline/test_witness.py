@@ -23,8 +23,7 @@ from mlf_sdk.errors import CodeError, InputError, MissingToolError
 from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.judge.evidence import HOST_SANITIZED, NOT_COMPARED, NOT_WITH_MODEL
 from mlf_sdk.judge.witnesses import interpreter, panel
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
-from mlf_sdk.judge.witnesses.witness import WitnessUnableError
+from mlf_sdk.judge.witnesses.witness import ModelFile, WitnessUnableError
 from mlf_sdk.pipeline import supplied
 from small_models import TWICE, own_operator, two_layers
 

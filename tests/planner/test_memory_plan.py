@@ -16,8 +16,8 @@ from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.ir.step import Span
 from mlf_sdk.planner import PlanError, PlanProblem, PlanStep, PlanTensor, check_plan, plan_memory
 from mlf_sdk.planner.layout import plan_problem
-from mlf_sdk.planner.overlap import Overlay
 from mlf_sdk.planner.place import place
+from mlf_sdk.planner.problem import Overlay
 from mlf_sdk.planner.storage import Buffer, lower_bound
 from model_cases import Net
 

@@ -30,7 +30,7 @@ from mlf_sdk.planner import (
     plan_apart,
     plan_memory,
 )
-from mlf_sdk.planner.overlap import Extent, Overlay, savings
+from mlf_sdk.planner.problem import Extent, Overlay, savings
 from mlf_sdk.planner.storage import build_graph, overlays
 
 CALM = settings(

@@ -21,8 +21,7 @@ from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.targets.target import TargetChoice
-from mlf_sdk.wire.codes import Capability, DeviceResetError, Opcode, Status
-from mlf_sdk.wire.link import DeviceFaultError
+from mlf_sdk.wire.codes import Capability, DeviceFaultError, DeviceResetError, Opcode, Status
 from mlf_sdk.wire.protocol import REPLY, WriteRequest
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import RatedTransport

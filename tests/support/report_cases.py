@@ -20,7 +20,7 @@ from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.layerfacts import file_facts
 from mlf_sdk.judge.memorymap import Contents, memory_maps
 from mlf_sdk.judge.profile import Costs, Profile, step_rows, works_of
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
+from mlf_sdk.judge.witnesses.witness import ModelFile
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport

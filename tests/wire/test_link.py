@@ -10,8 +10,8 @@ import pytest
 from mlf_sdk.testing.fake import FakeClock
 from mlf_sdk.triage.fault_report import parse_fault
 from mlf_sdk.wire import frames, protocol
-from mlf_sdk.wire.codes import DeviceError, NoAnswerError, Opcode, Status
-from mlf_sdk.wire.link import DeviceFaultError, Link, Timeouts
+from mlf_sdk.wire.codes import DeviceError, DeviceFaultError, NoAnswerError, Opcode, Status
+from mlf_sdk.wire.link import Link, Timeouts
 from mlf_sdk.wire.protocol import Message
 from mlf_sdk.wire.transport import LoopbackTransport, RatedTransport
 

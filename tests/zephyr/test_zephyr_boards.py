@@ -30,7 +30,7 @@ from mlf_sdk.targets.zephyr.output import has_option
 from mlf_sdk.targets.zephyr.tree import ZephyrTree
 from mlf_sdk.triage.explain import triage_lines
 from mlf_sdk.triage.fault_report import parse_fault
-from mlf_sdk.wire.link import DeviceFaultError
+from mlf_sdk.wire.codes import DeviceFaultError
 from zephyr_trees import zephyr_options
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
-from mlf_sdk.compiler.microkernels.assembly import UNWIND
+from mlf_sdk.compiler.microkernels.function import UNWIND
 from mlf_sdk.compiler.options import Asm
 
 

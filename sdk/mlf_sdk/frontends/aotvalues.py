@@ -9,9 +9,9 @@ import msgspec
 
 from mlf_sdk.analysis.c.calllist import PassedArgument
 from mlf_sdk.frontends.aotuse import ParameterUse
-from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.dtype import UINT, DType
 from mlf_sdk.ir.model import Tensor, TensorKind
+from mlf_sdk.ir.tensor import TensorTable
 
 _BYTE = DType(code=UINT, bits=8)
 

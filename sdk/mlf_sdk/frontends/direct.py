@@ -15,10 +15,9 @@ import msgspec
 from mlf_sdk.compiler.build import CompiledGraph
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, Type
+from mlf_sdk.frontends.mlf.extension import stated_step
 from mlf_sdk.frontends.mlf.graphcontent import content_of, custom_code
-from mlf_sdk.frontends.mlf.plaincall import stated_step
 from mlf_sdk.frontends.mlf.rawgraph import NOP, share_memory
-from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.model import (
     CodeUnit,
     FileDigest,
@@ -30,6 +29,7 @@ from mlf_sdk.ir.model import (
     UnitKind,
 )
 from mlf_sdk.ir.names import model_c_name
+from mlf_sdk.ir.tensor import TensorTable
 
 
 def model_of(compiled: CompiledGraph, options: CompileOptions, made_from: FileDigest, title: str) -> Model:

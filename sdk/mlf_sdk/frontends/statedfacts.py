@@ -15,7 +15,7 @@ from mlf_sdk.analysis.c.effects import Effects
 from mlf_sdk.analysis.c.extents import ArgumentExtent, kernel_extents
 from mlf_sdk.analysis.c.unit import FunctionDefinition
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.frontends.mlf.plaincall import UNPROVEN
+from mlf_sdk.frontends.mlf.extension import UNPROVEN
 from mlf_sdk.frontends.readcode import Code
 from mlf_sdk.ir.abi import Convention, Value
 from mlf_sdk.ir.model import Model, Step, TensorKind

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of a model, and the description of what comes before one of its inputs."""
+"""Tensors of a model, a table of them, and what comes before an input."""
 
 from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
 
 from mlf_sdk.ir.dtype import DType
+from mlf_sdk.ir.names import NameTable
 
 
 class TensorKind(enum.Enum):
@@ -169,3 +171,44 @@ class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
     input: int
     facts: InputFacts
     is_step: bool
+
+
+class TensorTable:
+    """Collects tensors; gives each an id and a C name.
+
+    Attributes:
+        tensors: by id.
+    """
+
+    def __init__(self, tensors: Iterable[Tensor] = ()) -> None:
+        """Begin with ``tensors``."""
+        self.tensors = list(tensors)
+        self._names = NameTable(frozenset(t.c_name.lower() for t in self.tensors))
+
+    def add(
+        self,
+        name: str,
+        dtype: DType,
+        shape: tuple[int, ...],
+        kind: TensorKind,
+        *,
+        alias_of: int | None = None,
+        offset_bytes: int = 0,
+        data: bytes | None = None,
+        quantisation: Quantisation | None = None,
+    ) -> int:
+        """Add a tensor and return its id."""
+        tensor = Tensor(
+            id=len(self.tensors),
+            name=name,
+            c_name=self._names.unique(name, fallback="tensor"),
+            dtype=dtype,
+            shape=shape,
+            kind=kind,
+            alias_of=alias_of,
+            offset_bytes=offset_bytes,
+            data=data,
+            quantisation=quantisation,
+        )
+        self.tensors.append(tensor)
+        return tensor.id

@@ -12,9 +12,8 @@ from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import TargetError
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.tools.arrays import Array
-from mlf_sdk.wire.codes import DeviceError
+from mlf_sdk.wire.codes import DeviceError, DeviceFaultError
 from mlf_sdk.wire.device import PATTERNS, ModelInfo, Stats, largest
-from mlf_sdk.wire.link import DeviceFaultError
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import Deadline
 

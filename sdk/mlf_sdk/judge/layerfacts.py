@@ -14,8 +14,8 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.layer import macs_of
 from mlf_sdk.compiler.operators import Operator, Window
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.reference import ReferenceSession
+from mlf_sdk.judge.witnesses.witness import ModelFile
 from mlf_sdk.tools.arrays import Array
 
 BINS: Final = 32

@@ -27,11 +27,12 @@ from mlf_sdk.judge.evidence import (
     NO_EVIDENCE,
     NOT_WITH_MODEL,
 )
-from mlf_sdk.pipeline.pipeline import HOST, Pipeline, Twin
+from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
-from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.request import HOST, Request
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import run_request
+from mlf_sdk.pipeline.twin import Twin
 from mlf_sdk.tools.arrays import Array
 
 NOT_HERE = "not here"

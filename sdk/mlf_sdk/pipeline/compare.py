@@ -31,9 +31,11 @@ from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.loading import with_section
 from mlf_sdk.pipeline.options import CompareOptions
 from mlf_sdk.pipeline.origin import archive_request, check_same_archive
-from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline, for_core, without_memory_sharing
+from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
-from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.request import HOST, NO_PORT, Request
+from mlf_sdk.pipeline.stages import for_core
+from mlf_sdk.pipeline.twin import without_memory_sharing
 from mlf_sdk.pipeline.witness import Origin, first_wrong_inference, first_wrong_step, origin_of, statements_of
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.tools.arrays import Array

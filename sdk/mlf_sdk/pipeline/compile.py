@@ -18,9 +18,9 @@ from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.arguments import check_output, make_request
 from mlf_sdk.pipeline.loading import options_in
 from mlf_sdk.pipeline.options import ProbeOptions
-from mlf_sdk.pipeline.pipeline import for_core
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.stages import for_core
 from mlf_sdk.pipeline.tune import BoardTuner, measuring_request, tuned_options
 from mlf_sdk.tools.files import write_whole
 

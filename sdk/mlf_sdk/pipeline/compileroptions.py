@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of every request: options of the compiler, for models that are compiled when loaded, and of keys."""
+"""Parts of every request: options of stage load, with those of the compiler, and of keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlf_sdk.compiler.options import ASMS, GOALS, IOS, KERNELS, Asm, Goal, Io, Kernels, core_names
-from mlf_sdk.pipeline.declare import COMPILER, Options, Stage, option, positive
+from mlf_sdk.pipeline.declare import COMPILER, Options, Stage, option, positive, stated
 
 _compiler_option = partial(option, group=COMPILER, stage=Stage.LOAD, fixed=True)
 _project_option = partial(option, group="Build", stage=Stage.PLAN, fixed=True)
@@ -82,8 +82,42 @@ class CompilerRequest(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SigningRequest(CompilerRequest):
-    """Options of a request about keys and preprocessing, and those of the compiler."""
+class LoadRequest(CompilerRequest):
+    """Options of stage load: the model of a file, facts that it does not state, and those of the compiler."""
+
+    module: str | None = option(
+        None,
+        "Module of an archive with several, function of an archive in operator style, or model of a project "
+        "with several.",
+        group="Target",
+        stage=Stage.LOAD,
+        metavar="NAME",
+    )
+
+    output_names: tuple[str, ...] = stated(
+        "--output-name", "NAME", "Output, where the file does not state directions; the others are inputs."
+    )
+    tensor_types: tuple[str, ...] = stated(
+        "--type",
+        "NAME=TYPE",
+        "Type and extents of a tensor, where the file does not state them: x=float32[1,8].",
+    )
+    quantisation: tuple[str, ...] = stated(
+        "--quantisation",
+        "NAME=SCALE,ZERO_POINT",
+        "Quantisation of an input or output, where the file does not state it.",
+    )
+    params_files: tuple[str, ...] = stated(
+        "--params-file", "FILE", "Parameters that the file lacks: .params, or .npz by name.", exists=True
+    )
+    more_sources: tuple[str, ...] = stated(
+        "--source", "FILE", "C source, header or object with functions that the code lacks.", exists=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningRequest(LoadRequest):
+    """Options of a request about keys and preprocessing, and those of stage load."""
 
     pre: str | None = _project_path(
         "TOML file with a section [pre]: from raw frames or sound to the input; default: that of mlf.toml.",

@@ -13,8 +13,9 @@ from mlf_sdk.frontends.sources import with_sources
 from mlf_sdk.ir.model import Finding, Model
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.loading import stated_in
-from mlf_sdk.pipeline.pipeline import Pipeline, for_core
+from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.stages import for_core
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.findings import board_findings
 from mlf_sdk.targets.boards.load import find_board

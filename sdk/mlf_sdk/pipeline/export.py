@@ -15,9 +15,9 @@ from mlf_sdk.compiler.cores import core_of, cores
 from mlf_sdk.pipeline.arguments import Source, Sources, make_request, own_options
 from mlf_sdk.pipeline.exportoptions import ExportOptions
 from mlf_sdk.pipeline.loading import compiled_sources
-from mlf_sdk.pipeline.pipeline import HOST, Pipeline
+from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
-from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.request import HOST, Request
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.targets.chips.load import find_chip
 

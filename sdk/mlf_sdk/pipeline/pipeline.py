@@ -11,29 +11,22 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mlf_sdk.compiler.cores import core_of
 from mlf_sdk.errors import (
-    CodeError,
-    InputError,
-    MissingToolError,
     NotPossibleError,
-    TargetError,
     UndecidedError,
 )
-from mlf_sdk.ir.model import Model, UnitKind
+from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.check import CheckReport
-from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED
 from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.declare import Stage
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
-from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.request import HOST, Request
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.tools.locks import cache_in_use
@@ -43,21 +36,9 @@ if TYPE_CHECKING:
     from mlf_sdk.judge.execute import Execution
     from mlf_sdk.pipeline.execution import Console
     from mlf_sdk.pipeline.opentarget import OpenTarget
-    from mlf_sdk.tools.arrays import Array
+    from mlf_sdk.pipeline.twin import Twin
 
-HOST = "host"
-NO_PORT: dict[str, Any] = {"port": None, "baud": None, "max_baud": None, "image": None}
-_OPEN: dict[str, Any] = {"trust": None, "lock": None, "key": None, "monocypher": None, "model_version": 0}
-_OUTSIDE = "The archive's code writes outside of its tensors: export the model again, or report it there."
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Twin:
-    """Outputs of the model in an image that shares no memory, by name, and the name of that evidence."""
-
-    outputs: Mapping[str, Array]
-    evidence: str
 
 
 class Pipeline:
@@ -96,7 +77,7 @@ class Pipeline:
 
     def models(self, request: Request) -> tuple[Model, ...]:
         """Models of all archives of the request (stage load)."""
-        request = for_core(request)
+        request = stages.for_core(request)
 
         def make() -> tuple[Model, ...]:
             self.progress.say(f"reading {', '.join(request.source)}")
@@ -214,37 +195,13 @@ class Pipeline:
         with self.open(request) as target:
             return execute(request, target, self.batch(request), self.progress.count)
 
-    # ---- the host twin ----
+    # ---- the twin: `mlf_sdk.pipeline.twin` ----
 
     def twin_request(self, request: Request) -> Request:
-        """The same model on this machine.
+        """The same model on this machine; errors as in `mlf_sdk.pipeline.twin.twin_request`."""
+        from mlf_sdk.pipeline.twin import twin_request
 
-        Raises:
-            NotPossibleError: there can be no twin: the archive of a project is not there, machine code, or
-                headers that only the target has.
-            InputError: ``archive`` is given for a source that is one.
-        """
-        if stages.is_project(request):
-            from mlf_sdk.pipeline.origin import archive_request
-
-            request = archive_request(request)
-        elif request.archive is not None:
-            raise InputError("the source is an archive already", where="--archive", hint="Leave it out.")
-        request = for_core(request)
-        for model in self.models(request):
-            linked = [unit for unit in model.units if unit.linked]
-            if any(unit.kind is UnitKind.OBJECT for unit in linked):
-                raise NotPossibleError("the archive holds machine code for the target: there is no host twin")
-            if any(unit.kind is UnitKind.ASSEMBLY and not unit.clean for unit in linked):
-                raise NotPossibleError("the archive holds assembly for the target: there is no host twin")
-            if model.external_headers:
-                raise NotPossibleError(f"its code needs {model.external_headers[0]}: there is no host twin")
-        result = request.replace(board=HOST, board_file=None, platform=None, **NO_PORT)
-        if request.frames and request.inputs is None:  # windows of a series, which no whole model asks for
-            names = [tensor.name for tensor in self.project(request).model.inputs]
-            windows = dict(zip(names, self.batch(request).arrays, strict=True))
-            result = result.replace(inputs=windows)
-        return without_memory_sharing(loading.without_rows(result))
+        return twin_request(self, request)
 
     def _can_have_twin(self, request: Request) -> bool:
         try:
@@ -264,86 +221,13 @@ class Pipeline:
         Raises:
             TargetError: the twin faulted, or wrote outside of a buffer.
         """
+        from mlf_sdk.pipeline.twin import board_twin
+
         result, why = self.host_twin(request)
-        return (result, "") if result is not None else self._board_twin(request, why)
+        return (result, "") if result is not None else board_twin(self, request, why)
 
     def host_twin(self, request: Request) -> tuple[Twin | None, str]:
         """Run the twin on this machine; returns and raises as `twin`."""
-        try:
-            twin = self.twin_request(request)
-            is_split = self._is_split(twin)
-        except (NotPossibleError, CodeError, MissingToolError) as error:
-            if request.archive is not None:
-                raise
-            return None, " ".join(filter(None, [f"{error.what}.", error.hint]))
-        self.progress.say("building and running the host twin")
-        done = self._checked(twin, "the host twin")
-        evidence = HOST_SANITIZED if done.stats.guards is None else HOST_GUARDED
-        return self._twin(twin, self._as_compiled(twin, done) if is_split else done, evidence), ""
+        from mlf_sdk.pipeline.twin import host_twin
 
-    def _is_split(self, request: Request) -> bool:
-        """Return whether a model runs as steps that were found in its entry."""
-        loaded = [[step.symbol for step in model.steps] for model in self.models(request)]
-        return loaded != [[s.symbol for s in one.model.own_steps] for one in self.plan(request).layouts]
-
-    def _as_compiled(self, twin: Request, steps: Execution) -> Execution:
-        """Execute the entry that a twin's steps were found in; both must give the same outputs.
-
-        Raises:
-            TargetError: they do not.
-        """
-        done = self._checked(twin.replace(as_compiled=True), "the host twin of the entry")
-        if any(a.tobytes() != b.tobytes() for a, b in zip(done.outputs, steps.outputs, strict=True)):
-            raise TargetError(
-                "its steps give other outputs than its main function",
-                where=f"model {self.project(twin).model.name}",
-                hint="Run it as compiled: --as-compiled. Report this archive.",
-            )
-        return done
-
-    def _board_twin(self, request: Request, why: str) -> tuple[Twin | None, str]:
-        """Run an image that shares no memory on the board of the request; ``why``: there is no host twin."""
-        if stages.is_project(request) or request.plan == "none":
-            return None, why
-        try:
-            twin = without_memory_sharing(request).replace(as_compiled=True)
-            target = self.project(twin).target
-            if target.attached:
-                return None, why
-            self.build(twin)
-        except NotPossibleError as error:
-            return None, f"{why} On the board: {error.what}"
-        self.progress.say(f"running an image that shares no memory on {target.name}")
-        return self._twin(twin, self._checked(twin, "the image that shares no memory"), BOARD_APART), ""
-
-    def _twin(self, request: Request, done: Execution, evidence: str) -> Twin:
-        from mlf_sdk.judge.execute import outputs_by_name
-
-        return Twin(outputs_by_name(self.project(request).model, done), evidence)
-
-    def _checked(self, twin: Request, name: str) -> Execution:
-        """Execute a twin; a fault, or a write outside of a buffer, is reported as the twin's."""
-        from mlf_sdk.judge.painted import guards_fault
-
-        try:
-            done = self.execute(twin)
-        except TargetError as error:
-            error.what = f"{name}, in which each buffer has memory of its own: {error.what}"
-            raise
-        model = self.project(twin).model
-        if fault := guards_fault(model, done.stats):
-            raise TargetError(f"{name}: {fault}", where=f"model {model.name}", hint=_OUTSIDE)
-        return done
-
-
-def for_core(request: Request) -> Request:
-    """Copy with the core of its board, where a model is compiled when it is loaded and no core is stated."""
-    if request.core is not None or not loading.compiled_sources(request):
-        return request
-    board = stages.board_of(request)
-    return request.replace(core=core_of(board.cpu, dsp=board.dsp).name)
-
-
-def without_memory_sharing(request: Request) -> Request:
-    """Request for an image in which no buffer shares memory, and steps run in the archive's order."""
-    return request.replace(executor="static", share_arena=False, plan="none", place=(), **_OPEN)
+        return host_twin(self, request)

@@ -22,12 +22,12 @@ from mlf_sdk.judge.data import LABEL_KEY, fit_array
 from mlf_sdk.pipeline.arguments import Source, check_output, make_request, own_options
 from mlf_sdk.pipeline.execution import arrays_of
 from mlf_sdk.pipeline.loading import options_in
-from mlf_sdk.pipeline.pipeline import Pipeline, for_core
+from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.quantizeoptions import QuantizeOptions
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.run import run_request
-from mlf_sdk.pipeline.stages import target_choice
+from mlf_sdk.pipeline.stages import for_core, target_choice
 from mlf_sdk.pipeline.survey import PlannedBytes, planned_bytes
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.tools.arrays import Array

@@ -23,10 +23,11 @@ from mlf_sdk.pipeline.declare import (
     not_negative,
     option,
     positive,
-    stated,
     zephyr_definitions,
 )
 
+HOST = "host"
+NO_PORT: dict[str, Any] = {"port": None, "baud": None, "max_baud": None, "image": None}
 PLATFORMS = ("baremetal", "host", "zephyr")
 TOOLCHAINS = ("gcc", "clang", "zig")
 _PORT_HELP = (
@@ -55,36 +56,6 @@ class Request(SigningRequest):
     """
 
     source: tuple[str, ...] = option((), "Archives, or the folder of a generated project.", hidden=True)
-
-    # ---- load ----
-    module: str | None = option(
-        None,
-        "Module of an archive with several, function of an archive in operator style, or model of a project "
-        "with several.",
-        group="Target",
-        stage=Stage.LOAD,
-        metavar="NAME",
-    )
-
-    output_names: tuple[str, ...] = stated(
-        "--output-name", "NAME", "Output, where the file does not state directions; the others are inputs."
-    )
-    tensor_types: tuple[str, ...] = stated(
-        "--type",
-        "NAME=TYPE",
-        "Type and extents of a tensor, where the file does not state them: x=float32[1,8].",
-    )
-    quantisation: tuple[str, ...] = stated(
-        "--quantisation",
-        "NAME=SCALE,ZERO_POINT",
-        "Quantisation of an input or output, where the file does not state it.",
-    )
-    params_files: tuple[str, ...] = stated(
-        "--params-file", "FILE", "Parameters that the file lacks: .params, or .npz by name.", exists=True
-    )
-    more_sources: tuple[str, ...] = stated(
-        "--source", "FILE", "C source, header or object with functions that the code lacks.", exists=True
-    )
 
     # ---- plan: the target ----
     board: str | None = _target_option(

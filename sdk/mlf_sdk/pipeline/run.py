@@ -21,11 +21,12 @@ from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.cache import plugin_folder
 from mlf_sdk.pipeline.execution import other_image
 from mlf_sdk.pipeline.loading import with_section
-from mlf_sdk.pipeline.pipeline import Pipeline, Twin
+from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport, as_promised, is_exact
+from mlf_sdk.pipeline.twin import Twin
 from mlf_sdk.pipeline.witness import (
     RESET,
     Origin,

@@ -17,8 +17,9 @@ from mlf_sdk.pipeline.witness import origin_of, statements_of, witnessed
 from mlf_sdk.tools.arrays import Array
 
 if TYPE_CHECKING:
-    from mlf_sdk.pipeline.pipeline import Pipeline, Twin
+    from mlf_sdk.pipeline.pipeline import Pipeline
     from mlf_sdk.pipeline.request import Request
+    from mlf_sdk.pipeline.twin import Twin
 
 _FLAG = "--sample-outputs"
 

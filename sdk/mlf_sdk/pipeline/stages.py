@@ -19,13 +19,14 @@ from mlf_sdk.codegen.lock import Lock, choose_model, read_lock
 from mlf_sdk.codegen.make_lock import make_lock
 from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
+from mlf_sdk.compiler.cores import core_of
 from mlf_sdk.errors import DoesNotFitError, InputError
 from mlf_sdk.ir.model import Model, needs_cmsis_nn
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
 from mlf_sdk.pipeline.cache import build_cached
 from mlf_sdk.pipeline.declare import flag_of, option_of
-from mlf_sdk.pipeline.loading import analyse_for, with_section
+from mlf_sdk.pipeline.loading import analyse_for, compiled_sources, with_section
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import ModelLayout, lay_out
@@ -58,6 +59,14 @@ def board_of(request: Request) -> Board:
         InputError: there is no such board.
     """
     return resolve_target(target_choice(request.replace(port=None))).board
+
+
+def for_core(request: Request) -> Request:
+    """Copy with the core of its board, where a model is compiled when it is loaded and no core is stated."""
+    if request.core is not None or not compiled_sources(request):
+        return request
+    board = board_of(request)
+    return request.replace(core=core_of(board.cpu, dsp=board.dsp).name)
 
 
 def project_options(request: Request) -> ProjectOptions:

@@ -11,11 +11,10 @@ from pathlib import Path
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Custom, Operator
 from mlf_sdk.errors import MissingToolError, MlfError
-from mlf_sdk.judge.witnesses.modelfile import Supply
-from mlf_sdk.judge.witnesses.witness import WitnessUnableError
+from mlf_sdk.judge.witnesses.witness import Supply, WitnessUnableError
 from mlf_sdk.pipeline.opentarget import OpenTarget
-from mlf_sdk.pipeline.pipeline import HOST, Pipeline
-from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.request import HOST, Request
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.files import write_whole
 

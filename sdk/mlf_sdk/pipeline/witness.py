@@ -22,9 +22,9 @@ from mlf_sdk.ir.tensor import Preprocessing
 from mlf_sdk.judge.compare import Comparison, OutputDifference, StepDifference
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.witnessed import Witnessed, WitnessResult
-from mlf_sdk.judge.witnesses.modelfile import ModelFile, Supply
 from mlf_sdk.judge.witnesses.panel import Hearing, WitnessStatement, hear
 from mlf_sdk.judge.witnesses.reference import REFERENCE
+from mlf_sdk.judge.witnesses.witness import ModelFile, Supply
 from mlf_sdk.pipeline import execution, loading
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import TargetProject

@@ -14,7 +14,7 @@ from mlf_sdk.ir.model import Model
 from mlf_sdk.planner.assign import Item
 from mlf_sdk.planner.layout import Bank, ModelLayout, align_up
 from mlf_sdk.planner.memories import Pins
-from mlf_sdk.planner.overlap import Overlay
+from mlf_sdk.planner.problem import Overlay
 from mlf_sdk.planner.storage import Buffer
 from mlf_sdk.planner.traffic import Key, Traffic, traffic_of
 from mlf_sdk.tools.checks import name_hint

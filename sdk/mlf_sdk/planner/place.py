@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mlf_sdk.planner.fit import TopPlacement, fit, greedy_orders, local_search, sweep
-from mlf_sdk.planner.overlap import Overlay
+from mlf_sdk.planner.problem import Overlay
 from mlf_sdk.planner.shapes import Shapes, build_shapes
 from mlf_sdk.planner.storage import Buffer
 

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mlf_sdk.planner.overlap import Overlay
+from mlf_sdk.planner.problem import Overlay
 from mlf_sdk.planner.storage import Buffer
 
 _MAX_PAIRS = 1_000_000

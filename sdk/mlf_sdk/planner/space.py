@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mlf_sdk.planner.overlap import Extent, savings
+from mlf_sdk.planner.problem import Extent, savings
 from mlf_sdk.planner.storage import StorageGraph, align_up, peak_live
 
 _MAX_PROOF = 400_000  # steps times storages: the proof is quadratic

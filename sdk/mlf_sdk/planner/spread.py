@@ -21,9 +21,9 @@ from mlf_sdk.planner.assign import Assignment, assign, total_cost
 from mlf_sdk.planner.contents import check_names, items_of, things_of
 from mlf_sdk.planner.layout import Bank, ModelLayout, Part, align_up, in_a_row, lay_out, plan_problem
 from mlf_sdk.planner.memories import Pins
-from mlf_sdk.planner.overlap import Overlay
 from mlf_sdk.planner.place import place
 from mlf_sdk.planner.plan import check_plan, plan_of
+from mlf_sdk.planner.problem import Overlay
 from mlf_sdk.planner.storage import Buffer, StorageGraph, build_graph, lifetimes, lower_bound, overlays
 
 

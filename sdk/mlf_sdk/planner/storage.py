@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mlf_sdk.planner.overlap import Extent, Overlay, savings, storage_overlaps
-from mlf_sdk.planner.problem import PlanProblem, check_problem
+from mlf_sdk.planner.problem import Extent, Overlay, PlanProblem, check_problem, savings, storage_overlaps
 
 BufferKind = Literal["tensor", "workspace"]
 

@@ -9,9 +9,9 @@ from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.mlperf.bench import mlperf_request, rpc_request
 from mlf_sdk.pipeline.mlperf.results import MlperfReport
 from mlf_sdk.pipeline.options import GatherOptions
-from mlf_sdk.pipeline.pipeline import NO_PORT, Pipeline
+from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.report import gather
-from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.request import NO_PORT, Request
 from mlf_sdk.reporting.html.collect import collect
 from mlf_sdk.reporting.html.mlperf import is_timed, mlperf_facts, window_rows
 from mlf_sdk.reporting.html.page import render_page

@@ -19,9 +19,9 @@ from mlf_sdk.errors import InputError, MlfError, NotPossibleError, TargetError
 from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
 from mlf_sdk.judge.check import FAILED
 from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, Reference, run_cell, run_reference
-from mlf_sdk.pipeline.pipeline import Twin
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.twin import Twin
 from mlf_sdk.sweep.identity import digest_of
 from mlf_sdk.sweep.places import CoordinatorLostError, board_fault, held
 from mlf_sdk.targets.registry import register_target, registered_targets

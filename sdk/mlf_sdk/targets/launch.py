@@ -18,8 +18,8 @@ from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.boards.load import machine_of, with_arguments
 from mlf_sdk.targets.boards.row import Board, MachineMemory
 from mlf_sdk.tools.process import RunningProcess, start_process
-from mlf_sdk.wire.codes import DeviceError, NoAnswerError
-from mlf_sdk.wire.link import DeviceFaultError, Timeouts
+from mlf_sdk.wire.codes import DeviceError, DeviceFaultError, NoAnswerError
+from mlf_sdk.wire.link import Timeouts
 from mlf_sdk.wire.transport import PipeTransport, SocketTransport
 
 if TYPE_CHECKING:

@@ -7,8 +7,13 @@ All of these errors are a ``TargetError`` (exit code 4).
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
+from typing import TYPE_CHECKING
 
 from mlf_sdk.errors import TargetError
+
+if TYPE_CHECKING:
+    from mlf_sdk.triage.explain import Triage
+    from mlf_sdk.triage.fault_report import FaultReport
 
 
 class Opcode(IntEnum):
@@ -182,3 +187,38 @@ class PortVanishedError(PortError):
             where=port,
             hint="Look at cable and power of the board; mlf-sdk ports lists what is there.",
         )
+
+
+class DeviceFaultError(TargetError):
+    """The device's fault handler reported a fault: it has stopped and will not answer any more.
+
+    Args:
+        fault: what it reported.
+        where: the model or tensor the last request was about.
+
+    Attributes:
+        found: the explanation; ``explain`` makes it better.
+    """
+
+    def __init__(self, fault: FaultReport, *, where: str = "") -> None:
+        self.fault = fault
+        super().__init__("", where=where or (f"model {fault.model}" if fault.model else ""))
+        if fault.registers:
+            self.hint = "Run it on the board 'host' as well: its sanitizers name the line of the bad access."
+        from mlf_sdk.triage.explain import triage
+
+        self.explain(triage(fault, None))
+
+    def explain(self, result: Triage) -> None:
+        """Replace the explanation."""
+        from mlf_sdk.triage.explain import fault_text
+
+        self.found = result
+        self.what = fault_text(result)
+
+    @property
+    def details(self) -> dict[str, object]:
+        """The fault's registers, place and cause."""
+        from mlf_sdk.triage.explain import triage_values
+
+        return {"fault": triage_values(self.found)}

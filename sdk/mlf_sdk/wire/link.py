@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING
 from mlf_sdk.errors import TargetError
 from mlf_sdk.tools.checks import console_text
 from mlf_sdk.wire import frames, protocol
-from mlf_sdk.wire.codes import DeviceError, DeviceResetError, NoAnswerError, Opcode, SessionTakenError, Status
+from mlf_sdk.wire.codes import (
+    DeviceError,
+    DeviceFaultError,
+    DeviceResetError,
+    NoAnswerError,
+    Opcode,
+    SessionTakenError,
+    Status,
+)
 from mlf_sdk.wire.protocol import Message
 from mlf_sdk.wire.transport import Clock, Deadline, RatedTransport, Transport
 
 if TYPE_CHECKING:
-    from mlf_sdk.triage.explain import Triage
-    from mlf_sdk.triage.fault_report import FaultReport
     from mlf_sdk.wire.secure import Seal
 
 _LARGEST_PAYLOAD = 16384
@@ -32,41 +38,6 @@ _TIME_IS_UP = "The time for all of it ran out: allow more (--timeout) if line or
 _FAULT_MARK = "mlf-fault:"
 _RUNNING = (Opcode.RUN, Opcode.ADVANCE)  # take as long as the model does
 _UNTIL_THE_DEADLINE = (Opcode.HELLO, *_RUNNING)
-
-
-class DeviceFaultError(TargetError):
-    """The device's fault handler reported a fault: it has stopped and will not answer any more.
-
-    Args:
-        fault: what it reported.
-        where: the model or tensor the last request was about.
-
-    Attributes:
-        found: the explanation; ``explain`` makes it better.
-    """
-
-    def __init__(self, fault: FaultReport, *, where: str = "") -> None:
-        self.fault = fault
-        super().__init__("", where=where or (f"model {fault.model}" if fault.model else ""))
-        if fault.registers:
-            self.hint = "Run it on the board 'host' as well: its sanitizers name the line of the bad access."
-        from mlf_sdk.triage.explain import triage
-
-        self.explain(triage(fault, None))
-
-    def explain(self, result: Triage) -> None:
-        """Replace the explanation."""
-        from mlf_sdk.triage.explain import fault_text
-
-        self.found = result
-        self.what = fault_text(result)
-
-    @property
-    def details(self) -> dict[str, object]:
-        """The fault's registers, place and cause."""
-        from mlf_sdk.triage.explain import triage_values
-
-        return {"fault": triage_values(self.found)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

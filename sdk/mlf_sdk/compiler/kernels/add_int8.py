@@ -10,8 +10,7 @@ from itertools import product
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.overlap import of_elements
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, of_elements
 from mlf_sdk.compiler.microkernels.builder import Builder
 from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array, Map, Rounding

@@ -18,11 +18,10 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.kernel import Kernel, Tile, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel, Overlaps, Tile, arguments, of_windows
 from mlf_sdk.compiler.kernels.layer_sums import Sums, sum_bounds
-from mlf_sdk.compiler.kernels.overlap import Overlaps, of_windows
-from mlf_sdk.compiler.kernels.requantise_32bit import Chooser
 from mlf_sdk.compiler.kernels.rescale import (
+    Chooser,
     Form,
     Rescale,
     choose_fine,

@@ -15,7 +15,7 @@ import numpy as np
 from mlf_sdk.compiler.kernels.assembly import label, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, instructions_per_mac
-from mlf_sdk.compiler.kernels.conv_2ch import layout_of, stream_of
+from mlf_sdk.compiler.kernels.conv_2ch_int8 import layout_of, stream_of
 from mlf_sdk.compiler.kernels.convolution import Layout, fits_fine
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.rescale import Rescale

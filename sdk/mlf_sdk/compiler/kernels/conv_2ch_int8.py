@@ -9,18 +9,48 @@ SIGNED); the buffer holds pairs (1, 3) in front of pairs (0, 2).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from mlf_sdk.compiler.kernels.assembly import label
+import numpy as np
+
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile
-from mlf_sdk.compiler.kernels.conv_2ch import layout_of, stream_of
 from mlf_sdk.compiler.kernels.convolution import Layout, fits_fine, quads_of, starts_of
 from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.widening import widen
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import recorded
+from mlf_sdk.compiler.operators import Array
+
+
+def layout_of(layer: Contraction, most: int, cost: Callable[[Layout, int], float]) -> Layout | None:
+    """Layout of the cheapest tiles; None for a layer that these do not fit.
+
+    Args:
+        most: pixels of a tile.
+        cost: of a row of the output by tiles of so many pixels.
+    """
+    if not layer.is_int8() or layer.channels % 2:
+        return None
+    usual = Layout(layer)
+    layout = Layout(layer, min(range(1, min(most, usual.ow) + 1), key=lambda pixels: cost(usual, pixels)))
+    return None if layout.exceeds_offset_range or layer.channels * layout.pixels > MAX_OFFSET else layout
+
+
+def stream_of(starts: Array, words: Array, rescale: Rescale) -> Array:
+    """Two channels after the other: biases, words of the weights side by side, requantisations."""
+    groups = len(starts) // 2
+    parts = (
+        starts.reshape(groups, 2),
+        words.reshape(groups, 2, -1).transpose(0, 2, 1).reshape(groups, -1),
+        rescale.rows.reshape(groups, -1),
+    )
+    return np.ascontiguousarray(np.concatenate(parts, axis=1).reshape(-1))
+
 
 MAX_PIXELS: Final = 4
 _UNROLL: Final = 36  # most quads without a loop

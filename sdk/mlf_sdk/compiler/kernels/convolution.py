@@ -11,11 +11,9 @@ import numpy as np
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, tile_times_channels
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
-from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
+from mlf_sdk.compiler.kernels.kernel import Kernel, Overlaps, of_parts, tile_of, window_starts
 from mlf_sdk.compiler.kernels.rescale import Rescale, low_words
-from mlf_sdk.compiler.kernels.weight_overflow import weights_of
-from mlf_sdk.compiler.kernels.widening import widen
+from mlf_sdk.compiler.kernels.widening import weights_of, widen
 from mlf_sdk.compiler.operators import Array
 
 UNROLL: Final = 36

@@ -14,8 +14,7 @@ from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import fits_fine, quads_of, starts_of
 from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
-from mlf_sdk.compiler.kernels.weight_overflow import weights_of
-from mlf_sdk.compiler.kernels.widening import pair_constants, pairs_of, widen_row
+from mlf_sdk.compiler.kernels.widening import pair_constants, pairs_of, weights_of, widen_row
 from mlf_sdk.compiler.microkernels.builder import BYTES, OUTPUT_BYTES, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import recorded

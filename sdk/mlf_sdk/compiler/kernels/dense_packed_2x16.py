@@ -18,8 +18,7 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels import dense_shifted_words, windows
 from mlf_sdk.compiler.kernels.assembly import function_of_cores
-from mlf_sdk.compiler.kernels.requantise_32bit import choose_short
-from mlf_sdk.compiler.kernels.rescale import Rescale, low_words
+from mlf_sdk.compiler.kernels.rescale import Rescale, choose_short, low_words
 from mlf_sdk.compiler.kernels.scalar import ARM_V6M, ARM_V7M, UNIFIED
 from mlf_sdk.compiler.kernels.scaling import helpers
 from mlf_sdk.compiler.kernels.windows import Shape, Tile

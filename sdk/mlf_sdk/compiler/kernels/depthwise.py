@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from textwrap import indent
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.depthwise_3x3 import Rows
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
-from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
+from mlf_sdk.compiler.kernels.kernel import Kernel, of_parts, tile_of, window_starts
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,
@@ -32,6 +30,9 @@ from mlf_sdk.compiler.microkernels.builder import (
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array, Window
+
+if TYPE_CHECKING:
+    from mlf_sdk.compiler.kernels.depthwise_3x3 import Rows
 
 MAX_CHANNELS: Final = 508  # two columns of pairs within the offset of a load
 
@@ -51,6 +52,8 @@ def paired(layer: Contraction) -> Kernel | None:
     left, right = window.before[1], columns - window.before[1] - iw
     inner = iw + min(right, 0)
     if stride == 1:  # one column beside the input on each side is left out
+        from mlf_sdk.compiler.kernels.depthwise_3x3 import Rows
+
         rows = Rows(width=ow, channels=channels, left=left == 1, right=right == 1, rescale=rescale)
         columns -= rows.left + rows.right
         left -= rows.left

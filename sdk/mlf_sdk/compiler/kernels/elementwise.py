@@ -8,16 +8,22 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value, all_values
-from mlf_sdk.compiler.kernels.add_int8 import linear_sum
-from mlf_sdk.compiler.kernels.fixed import QUOTIENT, WIDE_FUNCTIONS
 from mlf_sdk.compiler.kernels.floats.functions import literal, number
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, operands
-from mlf_sdk.compiler.kernels.maps import broadcast
-from mlf_sdk.compiler.kernels.overlap import of_elements, of_operands
+from mlf_sdk.compiler.kernels.kernel import (
+    Kernel,
+    arguments,
+    broadcast,
+    c_type,
+    of_elements,
+    of_operands,
+    operands,
+)
 from mlf_sdk.compiler.kernels.scaling import (
+    QUOTIENT,
     RESCALE_INT32,
     SATURATE,
     SCALING,
+    WIDE_FUNCTIONS,
     saturated,
     scaled,
     type_limits,
@@ -185,6 +191,8 @@ def _binary_value(operator: Map, a: Value, b: Value, y: Value) -> tuple[str, dic
         return _pair_value(function, a, b, y)
     helpers = SCALING
     if function in SUMS:
+        from mlf_sdk.compiler.kernels.add_int8 import linear_sum  # few maps are sums
+
         cheap = linear_sum(operator, a, b, y)
         if cheap is not None:
             low, high = int(operator.clamp[0]), int(operator.clamp[1])

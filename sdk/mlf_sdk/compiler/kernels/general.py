@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.kernels.contraction import Contraction, Kind
-from mlf_sdk.compiler.kernels.kernel import Kernel, c_type
-from mlf_sdk.compiler.kernels.overlap import Overlaps
+from mlf_sdk.compiler.kernels.kernel import Kernel, Overlaps, c_type
 from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SATURATE, SCALING, limited, saturated
 from mlf_sdk.compiler.operators import Array
 

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel: C text for one operator, its packed constants and what it promises to the planner."""
+"""A kernel: C text for one operator, its packed constants and what it promises to the planner.
+
+Distances at which its output may lie over an input follow from the order of its loops.
+"""
 
 from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Array, Operator
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.operators import Array, Operator, Window
+from mlf_sdk.compiler.regions import strides
 from mlf_sdk.ir.step import Stream
 
 C_TYPES: Final = {
@@ -209,3 +213,85 @@ def loops(letter: str, extents: Iterable[int], indent: str = "    ") -> list[str
 def place(letter: str, steps: Iterable[int]) -> str:
     """Expression of a place by the indices of `loops`, whose steps are given."""
     return " + ".join(f"{letter}{k} * {step}" for k, step in enumerate(steps) if step) or "0"
+
+
+def broadcast(values: Sequence[Value], y: Value) -> tuple[list[str], list[str]]:
+    """Loops over the output, and the places in each operand and in the output."""
+    rank = len(y.shape)
+    distances = []
+    for value in (*values, y):
+        shape = (1,) * (rank - len(value.shape)) + value.shape
+        distances.append([0 if e == 1 else d for e, d in zip(shape, strides(shape), strict=True)])
+    groups: list[tuple[int, list[int]]] = []
+    for axis in range(rank):
+        if y.shape[axis] == 1:
+            continue
+        here = [d[axis] for d in distances]
+        if groups and all(old == new * y.shape[axis] for old, new in zip(groups[-1][1], here, strict=True)):
+            groups[-1] = (groups[-1][0] * y.shape[axis], here)
+        else:
+            groups.append((y.shape[axis], here))
+    places = [place("i", (here[number] for _, here in groups)) for number in range(len(values) + 1)]
+    return loops("i", (extent for extent, _ in groups)), places
+
+
+Overlaps = dict[int, int]
+"""Bytes by the number of an input: every output may start this far, or further, before the start of it."""
+
+
+def may_share(x: Value, y: Value) -> bool:
+    """True where C lets accesses to both types meet in one memory."""
+    return x.dtype == y.dtype or 1 in (x.dtype.itemsize, y.dtype.itemsize)
+
+
+def least_distance(read_from: Array, written: Array) -> int:
+    """Least distance at which a kernel reads every byte before it writes over it.
+
+    Args:
+        read_from: lowest byte of the input that each part of the kernel's work reads, in order of time.
+        written: end of what is written of the output before the last read of each part; never falls.
+    """
+    return max(0, int((written - read_from).max(initial=0)))
+
+
+def of_elements(x: Value, y: Value, number: int = 0) -> Overlaps:
+    """Overlaps of a kernel that reads element i of input ``number`` for the last time when it makes element i."""
+    if not may_share(x, y):
+        return {}
+    return {number: max(0, (x.elements - 1) * (y.dtype.itemsize - x.dtype.itemsize))}
+
+
+def of_operands(operands: Sequence[Value], y: Value) -> Overlaps:
+    """Overlaps of an elementwise kernel with those operands that are as large as its output."""
+    overlaps: Overlaps = {}
+    for number, x in enumerate(operands):
+        if x.data is None and x.elements == y.elements:
+            overlaps |= of_elements(x, y, number)
+    return overlaps
+
+
+def of_parts(x: Value, y: Value, read_from: Array, written: Array) -> Overlaps:
+    """Overlaps of a kernel with one input; both arrays count elements, see `least_distance`."""
+    if not may_share(x, y):
+        return {}
+    return {0: least_distance(read_from * x.dtype.itemsize, written * y.dtype.itemsize)}
+
+
+def of_windows(x: Value, y: Value, window: Window, pixel_written: int) -> Overlaps:
+    """Overlaps of a kernel that makes one pixel after the other from windows of NHWC input.
+
+    Args:
+        pixel_written: elements of a pixel that are written before the last read for it.
+    """
+    n, ih, iw, ic = x.shape
+    _, oh, ow, oc = y.shape
+    rows = window_starts(np.arange(oh), window.stride[0], window.before[0], ih)
+    columns = window_starts(np.arange(ow), window.stride[1], window.before[1], iw)
+    read_from = (np.arange(n)[:, None, None] * ih + rows[:, None]) * iw + columns
+    written = np.arange(n * oh * ow) * oc + pixel_written
+    return of_parts(x, y, read_from.reshape(-1) * ic, written)
+
+
+def window_starts(places: Array, stride: int, before: int, extent: int) -> Array:
+    """First row (or column) of the input that the windows of rows (or columns) of the output reach."""
+    return np.clip(places.astype(np.int64) * stride - before, 0, extent)

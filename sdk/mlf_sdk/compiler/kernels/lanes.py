@@ -16,9 +16,8 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.kernels.contraction import Contraction, Kind
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
+from mlf_sdk.compiler.kernels.kernel import Kernel, of_parts, tile_of
 from mlf_sdk.compiler.kernels.lanes_common import COPY, Strip, copies, requantise_and_store, table_words
-from mlf_sdk.compiler.kernels.overlap import of_parts
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,

@@ -10,9 +10,8 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.add_int8 import sum_kernel
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, of_windows
 from mlf_sdk.compiler.kernels.lanes_common import limit
-from mlf_sdk.compiler.kernels.overlap import of_windows
 from mlf_sdk.compiler.kernels.pooling import taps_of_neighbours
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,

@@ -6,9 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.fixed import WIDE_FUNCTIONS
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
-from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SCALING, scaled
+from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SCALING, WIDE_FUNCTIONS, scaled
 from mlf_sdk.compiler.kernels.vector_matrix import FOUR_ROWS_WIDE, SUMS, four_rows, pack, pairs_of
 from mlf_sdk.compiler.recurrences import Lstm
 from mlf_sdk.compiler.reference.recurrent import LstmNumbers, lstm_numbers

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number, text_of
-from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, loops, operands, place
-from mlf_sdk.compiler.kernels.overlap import of_operands
+from mlf_sdk.compiler.kernels.kernel import Kernel, broadcast, c_type, of_operands, operands
 from mlf_sdk.compiler.operators import Call, Map
-from mlf_sdk.compiler.regions import strides
 
 LETTERS = "abcdefgh"
 
@@ -61,23 +59,3 @@ def _inner(call: Call) -> Iterator[Call]:
 def _names(call: Call, inner: Sequence[Call]) -> list[str]:
     """Variables of a call's arguments."""
     return [LETTERS[a] if isinstance(a, int) else f"t{inner.index(a)}" for a in call.arguments]
-
-
-def broadcast(values: Sequence[Value], y: Value) -> tuple[list[str], list[str]]:
-    """Loops over the output, and the places in each operand and in the output."""
-    rank = len(y.shape)
-    distances = []
-    for value in (*values, y):
-        shape = (1,) * (rank - len(value.shape)) + value.shape
-        distances.append([0 if e == 1 else d for e, d in zip(shape, strides(shape), strict=True)])
-    groups: list[tuple[int, list[int]]] = []
-    for axis in range(rank):
-        if y.shape[axis] == 1:
-            continue
-        here = [d[axis] for d in distances]
-        if groups and all(old == new * y.shape[axis] for old, new in zip(groups[-1][1], here, strict=True)):
-            groups[-1] = (groups[-1][0] * y.shape[axis], here)
-        else:
-            groups.append((y.shape[axis], here))
-    places = [place("i", (here[number] for _, here in groups)) for number in range(len(values) + 1)]
-    return loops("i", (extent for extent, _ in groups)), places

@@ -10,8 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import DSP
-from mlf_sdk.compiler.kernels.kernel import Kernel, Role, arguments, c_type
-from mlf_sdk.compiler.kernels.overlap import of_windows
+from mlf_sdk.compiler.kernels.kernel import Kernel, Role, arguments, c_type, of_windows
 from mlf_sdk.compiler.kernels.scaling import SATURATE
 from mlf_sdk.compiler.operators import Operator, Pool2D, PoolKind, Window
 

@@ -7,11 +7,18 @@ import math
 
 from mlf_sdk.compiler.computed import UpdateSlice
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.fixed import INVERSE_ROOT
 from mlf_sdk.compiler.kernels.floats import pointwise
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
-from mlf_sdk.compiler.kernels.overlap import of_elements, of_operands
-from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
+from mlf_sdk.compiler.kernels.kernel import (
+    Kernel,
+    arguments,
+    c_type,
+    loops,
+    of_elements,
+    of_operands,
+    operands,
+    place,
+)
+from mlf_sdk.compiler.kernels.scaling import INVERSE_ROOT, SCALING, saturated, scaled
 from mlf_sdk.compiler.operators import AddN, L2Normalise
 from mlf_sdk.compiler.reals import Accumulate
 from mlf_sdk.compiler.reference.quantised import UNIT_SHIFT

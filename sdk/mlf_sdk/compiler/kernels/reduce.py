@@ -10,8 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, place
-from mlf_sdk.compiler.kernels.overlap import of_elements
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, of_elements, place
 from mlf_sdk.compiler.kernels.pooling import sum_rows
 from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
 from mlf_sdk.compiler.reals import Reduce, Reduction

@@ -6,13 +6,15 @@ from zero in the second step. ``SINGLE`` leaves the correction for negative valu
 no sum that matters meets it; that is decided by comparing the sums at which each of the 255 results begins.
 ``FINE`` takes sums times 256, whose high word has eight more bits: m may lose as many, so that all channels
 of a layer shift by the same n, and r is solved from the sums at which the results begin. ``SIGNED`` adds a
-word to negative sums before: what rounding away from zero takes from their results. ``SPLIT``, of
-`mlf_sdk.compiler.kernels.requantise_32bit`, takes both halves of a sum times a shorter m, for cores without long products.
+word to negative sums before: what rounding away from zero takes from their results. ``SPLIT`` is
+for cores whose multiplication gives 32 bits only: the lower bits of a sum and the rest of it are multiplied apart, by
+an m that is just as short that neither product overflows.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
@@ -191,3 +193,37 @@ class Search:
 def low_words(numbers: Array) -> Array:
     """The low 32 bits of whole numbers, as int32."""
     return numbers.astype(np.uint64).astype(np.uint32).view(np.int32)
+
+
+Chooser = Callable[[Sums], Rescale]
+"""Choice of a requantisation, such as `choose_short`."""
+
+_MOST_BITS: Final = 24  # of a sum's magnitude
+_MOST_SHIFT: Final = 22  # of the high word, so that zero points fit
+
+
+def choose_short(sums: Sums) -> Rescale:
+    """The cheapest exact form for a layer with int8 results on a core without long products."""
+    usual = choose_rescale(sums)
+    return usual if sums.is_general else _split(sums, usual) or usual
+
+
+def _split(sums: Sums, usual: Rescale) -> Rescale | None:
+    kept = ~usual.constant
+    values, shifts, bounds = sums.values[kept], sums.shifts[kept], sums.bounds[kept]
+    bits = int(np.abs(bounds).max(initial=1)).bit_length()
+    if bits > _MOST_BITS or not kept.any():
+        return None
+    low = (bits + 1) // 2
+    short = np.minimum(min(32 - low, 31 - bits + low), _MOST_SHIFT + low + shifts)
+    right = short - low - shifts
+    if short.min() < 1 or right.min() < 1:
+        return None
+
+    search = Search(right[:, None], sums.starts[kept], bounds, sums.limits, low, short)
+    result = search.rows(values, short - 31, np.zeros_like(shifts))
+    if result is None:
+        return None
+    rows = usual.rows.copy()
+    rows[kept] = np.concatenate([result, right[:, None]], axis=1)
+    return Rescale(form=Form.SPLIT, rows=rows, clamp=usual.clamp, constant=usual.constant, shift=low)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
-from mlf_sdk.compiler.kernels.requantise_32bit import Chooser, choose_short
-from mlf_sdk.compiler.kernels.rescale import choose_rescale
+from mlf_sdk.compiler.kernels.kernel import Kernel, Overlaps, of_parts, window_starts
+from mlf_sdk.compiler.kernels.rescale import Chooser, choose_rescale, choose_short
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels import windows
 from mlf_sdk.compiler.kernels.assembly import GNU, UNALIGNED, label
-from mlf_sdk.compiler.kernels.requantise_32bit import choose_short
-from mlf_sdk.compiler.kernels.rescale import Rescale
+from mlf_sdk.compiler.kernels.rescale import Rescale, choose_short
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.microkernels.builder import (

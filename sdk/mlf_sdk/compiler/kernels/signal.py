@@ -10,8 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler import signals
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, operands
-from mlf_sdk.compiler.kernels.overlap import of_elements
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, of_elements, operands
 from mlf_sdk.compiler.kernels.scaling import SATURATE
 
 

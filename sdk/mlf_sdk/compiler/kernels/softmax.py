@@ -6,14 +6,20 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.fixed import DIVIDE, HIGH_PRODUCT, INTERPOLATE, LOG_OF_SUM, RECIPROCAL
 from mlf_sdk.compiler.kernels.floats.functions import literal
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
-from mlf_sdk.compiler.kernels.overlap import of_elements
-from mlf_sdk.compiler.kernels.scaling import SATURATE, SCALING
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, of_elements
+from mlf_sdk.compiler.kernels.scaling import (
+    DIVIDE,
+    HIGH_PRODUCT,
+    INTERPOLATE,
+    LOG_OF_SUM,
+    RECIPROCAL,
+    SATURATE,
+    SCALING,
+)
 from mlf_sdk.compiler.operators import Array, Softmax
 from mlf_sdk.compiler.reference.fixed import exp_of_negative
-from mlf_sdk.compiler.reference.softmax import (
+from mlf_sdk.compiler.reference.layers import (
     log_limits,
     powers_of_differences,
     softmax_scaling,

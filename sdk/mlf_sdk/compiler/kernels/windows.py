@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
-from mlf_sdk.compiler.kernels.requantise_32bit import Chooser
-from mlf_sdk.compiler.kernels.rescale import Rescale, choose_rescale
+from mlf_sdk.compiler.kernels.rescale import Chooser, Rescale, choose_rescale
 from mlf_sdk.compiler.operators import Array
 
 

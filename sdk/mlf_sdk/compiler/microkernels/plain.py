@@ -7,10 +7,19 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from mlf_sdk.compiler.microkernels.assignments import GROUP_TYPE, VECTOR_TYPE, c_statements, is_assignments
+from mlf_sdk.compiler.microkernels.assignments import (
+    GROUP_TYPE,
+    HALVES,
+    VECTOR_TYPE,
+    c_statements,
+    halves_of,
+    is_assignments,
+    load_of,
+    parts_of,
+    with_parts,
+)
 from mlf_sdk.compiler.microkernels.builder import BRANCHES, MOVING, Builder, Operation, Register
 from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS, HALF_AT, WORD_AT
-from mlf_sdk.compiler.microkernels.parts import HALVES, halves_of, load_of, parts_of, with_parts
 
 _CALL = re.compile(r"\b(\w+)\(")
 _MEMORY = {"word_at": WORD_AT, "half_at": HALF_AT}

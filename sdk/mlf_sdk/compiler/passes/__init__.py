@@ -8,9 +8,14 @@ from typing import Final
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.passes.constant_channels import remove_constant_channels
-from mlf_sdk.compiler.passes.layers import convolve_one_channel, fold_padding, multiply_whole_windows
+from mlf_sdk.compiler.passes.layers import (
+    convolve_one_channel,
+    fold_affine,
+    fold_padding,
+    fuse_maps,
+    multiply_whole_windows,
+)
 from mlf_sdk.compiler.passes.moves import move_bytes
-from mlf_sdk.compiler.passes.reals import fold_affine, fuse_maps
 from mlf_sdk.compiler.passes.signed import sign_values
 from mlf_sdk.compiler.passes.tables import compose_tables
 

@@ -39,7 +39,7 @@ _FAMILIES: Final = {
     ),
     "detection": ("DetectionPostProcess",),
     "fused": ("Fused",),
-    "layers": ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Pool2D", "TransposeConv"),
+    "layers": ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Pool2D", "Softmax", "TransposeConv"),
     "maps": ("Convert", "Map", "Table"),
     "movement": ("ArgExtreme", "Move", "Reshape"),
     "quantised": ("AddN", "L2Normalise", "UpdateSlice"),
@@ -56,7 +56,6 @@ _FAMILIES: Final = {
         ),
         *("SignalRfft", "SignalSpectralSubtraction", "SignalSquareRoot", "SignalWindow"),
     ),
-    "softmax": ("Softmax",),
     "svm": ("PairCoupling", "PairVotes", "SupportVectors"),
     "trees": ("TreeEnsemble",),
 }

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type
-from mlf_sdk.compiler.kernels.overlap import may_share
+from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type, may_share
 from mlf_sdk.compiler.operators import Array, Fused, Operator
 from mlf_sdk.compiler.rows.counters import Counters, first_row, name_of
 from mlf_sdk.compiler.rows.memory import aligned, pulled_in_place

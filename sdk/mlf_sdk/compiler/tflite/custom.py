@@ -14,10 +14,9 @@ from typing import Final
 from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.operators import Custom
 from mlf_sdk.compiler.tflite.context import Context, common
-from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
+from mlf_sdk.compiler.tflite.file import CUSTOM, RawOperator, RawSubgraph
 from mlf_sdk.errors import InputError
 
-PREFIX: Final = "CUSTOM:"
 # Operator, accelerator, compiler, and where the name of its result says what the file was before.
 _MADE_BY: Final = (
     ("edgetpu-custom-op", "a Coral Edge TPU", "edgetpu_compiler", "the name without _edgetpu"),
@@ -95,7 +94,7 @@ def _checked(name: str, path: Path) -> tuple[str, bytes]:
 
 def build_custom(context: Context, operator: RawOperator, sources: Mapping[str, tuple[str, bytes]]) -> None:
     """Add a custom operator; shapes and types of its outputs are those of the file."""
-    name = operator.kind.removeprefix(PREFIX)
+    name = operator.kind.removeprefix(CUSTOM)
     if name not in sources:
         what, remedy = accelerator_of(name)
         if what:
@@ -127,7 +126,7 @@ def refuse_unused(raw: RawSubgraph, sources: Mapping[str, tuple[str, bytes]]) ->
     Raises:
         InputError: some is given.
     """
-    held = sorted({o.kind.removeprefix(PREFIX) for o in raw.operators if o.kind.startswith(PREFIX)})
+    held = sorted({o.kind.removeprefix(CUSTOM) for o in raw.operators if o.kind.startswith(CUSTOM)})
     for name in sources:
         if name not in held:
             raise InputError(
@@ -157,7 +156,7 @@ def accelerator_of(name: str) -> tuple[str, str]:
 def accelerated(raw: RawSubgraph) -> str:
     """Return the remedy for a model with parts that were compiled for an accelerator; empty: it has none."""
     for operator in raw.operators:
-        name = operator.kind.removeprefix(PREFIX)
+        name = operator.kind.removeprefix(CUSTOM)
         if name != operator.kind and not name.startswith("Flex") and accelerator_of(name)[1]:
             return accelerator_of(name)[1]
     return ""

@@ -27,6 +27,10 @@ _BROKEN: Final = (struct.error, IndexError, ValueError, TypeError, OverflowError
 _T = TypeVar("_T")
 
 
+CUSTOM: Final = "CUSTOM:"
+"""Beginning of the kind of a custom operator, before its name."""
+
+
 class DamagedError(InputError):
     """A table of the file that can't be read."""
 
@@ -125,7 +129,7 @@ class _Reader:
             number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
             kind = self.names.get(number, f"BUILTIN_{number}")
             if kind == "CUSTOM":
-                kind = f"CUSTOM:{text(code.CustomCode())}"
+                kind = CUSTOM + text(code.CustomCode())
             codes.append((kind, code.Version()))
         return codes
 

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from mlf_sdk.compiler.graph import Graph, refuse
-from mlf_sdk.compiler.tflite.context import Context
-from mlf_sdk.compiler.tflite.custom import PREFIX, accelerated, build_custom, custom_sources, refuse_unused
-from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph, read_tflite
-from mlf_sdk.compiler.tflite.notes import UNREADABLE, fault_text, file_findings, flaw_of
+from mlf_sdk.compiler.tflite.context import UNREADABLE, Context, fault_text, file_findings, flaw_of
+from mlf_sdk.compiler.tflite.file import CUSTOM, RawOperator, RawSubgraph, read_tflite
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.ir.model import Finding
 from mlf_sdk.resources import imported
@@ -100,21 +98,21 @@ BUILDERS: Final[dict[str, str]] = {
     "EMBEDDING_LOOKUP": "blocks:embedding_lookup",
     "GATHER_ND": "blocks:gather_nd",
     "REVERSE_V2": "blocks:reverse",
-    f"{PREFIX}TFLite_Detection_PostProcess": "detection:detection_post_process",
-    f"{PREFIX}SignalWindow": "signal:window",
-    f"{PREFIX}SignalFftAutoScale": "signal:auto_scale",
-    f"{PREFIX}SignalRfft": "signal:rfft",
-    f"{PREFIX}SignalEnergy": "signal:energy",
-    f"{PREFIX}SignalFilterBank": "signal:filter_bank",
-    f"{PREFIX}SignalFilterBankSquareRoot": "signal:square_root",
-    f"{PREFIX}SignalFilterBankSpectralSubtraction": "signal:spectral_subtraction",
-    f"{PREFIX}SignalPCAN": "signal:gain",
-    f"{PREFIX}SignalFilterBankLog": "signal:log",
-    f"{PREFIX}SignalDelay": "streaming:delay",
-    f"{PREFIX}SignalFramer": "streaming:framer",
-    f"{PREFIX}SignalStacker": "streaming:stacker",
-    f"{PREFIX}SignalOverlapAdd": "streaming:overlap_add",
-    f"{PREFIX}CIRCULAR_BUFFER": "streaming:circular_buffer",
+    f"{CUSTOM}TFLite_Detection_PostProcess": "detection:detection_post_process",
+    f"{CUSTOM}SignalWindow": "signal:window",
+    f"{CUSTOM}SignalFftAutoScale": "signal:auto_scale",
+    f"{CUSTOM}SignalRfft": "signal:rfft",
+    f"{CUSTOM}SignalEnergy": "signal:energy",
+    f"{CUSTOM}SignalFilterBank": "signal:filter_bank",
+    f"{CUSTOM}SignalFilterBankSquareRoot": "signal:square_root",
+    f"{CUSTOM}SignalFilterBankSpectralSubtraction": "signal:spectral_subtraction",
+    f"{CUSTOM}SignalPCAN": "signal:gain",
+    f"{CUSTOM}SignalFilterBankLog": "signal:log",
+    f"{CUSTOM}SignalDelay": "streaming:delay",
+    f"{CUSTOM}SignalFramer": "streaming:framer",
+    f"{CUSTOM}SignalStacker": "streaming:stacker",
+    f"{CUSTOM}SignalOverlapAdd": "streaming:overlap_add",
+    f"{CUSTOM}CIRCULAR_BUFFER": "streaming:circular_buffer",
     "CALL_ONCE": "variables:nothing",
     "VAR_HANDLE": "variables:handle",
     "READ_VARIABLE": "variables:read",
@@ -177,13 +175,20 @@ def read_graph(path: Path, name: str, faults: FaultCollector, batch: int = 1, cu
         ArchiveError: the file is damaged; all faults at once.
         InputError: it is no ``.tflite`` file, or there is something wrong with the code.
     """
-    sources = custom_sources(custom)
+    sources: Mapping[str, tuple[str, bytes]] = {}
+    if custom:
+        from mlf_sdk.compiler.tflite.custom import custom_sources
+
+        sources = custom_sources(custom)
     subgraphs = read_tflite(path, faults, batch)
     faults.raise_if_any()
-    refuse_unused(subgraphs[0], sources)
-    remedy = accelerated(subgraphs[0])
-    if remedy:
-        faults.hint = f"{remedy[0].upper()}{remedy[1:]}."
+    if sources or any(operator.kind.startswith(CUSTOM) for operator in subgraphs[0].operators):
+        from mlf_sdk.compiler.tflite.custom import accelerated, refuse_unused
+
+        refuse_unused(subgraphs[0], sources)
+        remedy = accelerated(subgraphs[0])
+        if remedy:
+            faults.hint = f"{remedy[0].upper()}{remedy[1:]}."
     context = Context(subgraphs[0], {}, [])
     if len(subgraphs) > 1:
         from mlf_sdk.compiler.tflite.variables import initial_states  # few models have some
@@ -244,9 +249,11 @@ def _build(
             flaw = flaw_of(context.raw, operator)
             if flaw:
                 refuse(flaw)
-            if operator.kind in BUILDERS and operator.kind.removeprefix(PREFIX) not in sources:
+            if operator.kind in BUILDERS and operator.kind.removeprefix(CUSTOM) not in sources:
                 builder_of(operator.kind)(context, operator)
-            elif operator.kind.startswith(PREFIX):
+            elif operator.kind.startswith(CUSTOM):
+                from mlf_sdk.compiler.tflite.custom import build_custom
+
                 build_custom(context, operator, sources)
             elif operator.kind in _CONTROL:
                 refuse(

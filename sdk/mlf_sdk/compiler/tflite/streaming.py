@@ -18,8 +18,7 @@ from mlf_sdk.compiler.graph import State, Value, refuse
 from mlf_sdk.compiler.operators import Array, Move, ReadState, Reshape, WriteState
 from mlf_sdk.compiler.regions import Region
 from mlf_sdk.compiler.tflite.context import Context, common, expect_elements, expect_shape
-from mlf_sdk.compiler.tflite.custom import PREFIX
-from mlf_sdk.compiler.tflite.file import RawOperator
+from mlf_sdk.compiler.tflite.file import CUSTOM, RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of, whole_number
 from mlf_sdk.compiler.tflite.pointwise import emit
 from mlf_sdk.compiler.tflite.signal import typed_values
@@ -194,7 +193,7 @@ def _read(context: Context, operator: RawOperator, initial: Array) -> tuple[Valu
 
 def _add_state(context: Context, operator: RawOperator, initial: Array) -> int:
     state = len(context.states)
-    name = f"{operator.kind.removeprefix(PREFIX)}_{operator.number}_{state}"
+    name = f"{operator.kind.removeprefix(CUSTOM)}_{operator.number}_{state}"
     context.states.append(State(name=name, dtype=initial.dtype, shape=initial.shape, initial=initial))
     return state
 

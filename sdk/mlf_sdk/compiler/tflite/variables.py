@@ -9,9 +9,16 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import State, Value, refuse
 from mlf_sdk.compiler.operators import ReadState, WriteState
-from mlf_sdk.compiler.tflite.context import Context, common, constant, expect_shape
+from mlf_sdk.compiler.tflite.context import (
+    UNREADABLE,
+    Context,
+    common,
+    constant,
+    expect_shape,
+    fault_text,
+    flaw_of,
+)
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
-from mlf_sdk.compiler.tflite.notes import UNREADABLE, fault_text, flaw_of
 from mlf_sdk.errors import FaultCollector
 
 

@@ -12,9 +12,9 @@ from mlf_sdk.frontends.exported import bytecode
 from mlf_sdk.frontends.exported.bytecode import Executable, Function, Instruction, Operand
 from mlf_sdk.frontends.mlf.content import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import shape_problem
-from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import TensorKind
+from mlf_sdk.ir.tensor import TensorTable
 from mlf_sdk.tools.checks import shown
 
 BUILTIN: Final = "vm.builtin."

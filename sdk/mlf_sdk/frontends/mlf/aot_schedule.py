@@ -12,10 +12,10 @@ from mlf_sdk.frontends.mlf.aot_io import AotIo, header_member, read_io
 from mlf_sdk.frontends.mlf.aot_plain import plain_main
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
-from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.abi import PACKED, Abi, Argument, Convention, Field, Value, call_with
 from mlf_sdk.ir.model import Span, Step, TensorKind, Workspace
 from mlf_sdk.ir.names import field_identifier
+from mlf_sdk.ir.tensor import TensorTable
 
 _ENTRY_SUFFIXES = ("___tvm_main__", "_run_model", "_run")
 

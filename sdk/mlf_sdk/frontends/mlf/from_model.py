@@ -14,8 +14,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, NamedTensor, Type
-from mlf_sdk.frontends.mlf.extension import StatedModel, StatedTensor
-from mlf_sdk.frontends.mlf.plaincall import facts_of
+from mlf_sdk.frontends.mlf.extension import StatedModel, StatedTensor, facts_of
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.frontends.mlf.writer import archive_files
 from mlf_sdk.ir.model import ALIGNMENT, CodeUnit, Model, Step, Tensor, TensorKind, UnitKind

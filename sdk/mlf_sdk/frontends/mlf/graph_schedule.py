@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from mlf_sdk.frontends.mlf.extension import KEY
-from mlf_sdk.frontends.mlf.plaincall import STATED, stated_step, without_permissions
+from mlf_sdk.frontends.mlf.extension import KEY, STATED, stated_step, without_permissions
 from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph, share_memory
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
-from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.model import Quantisation, Step, TensorKind
+from mlf_sdk.ir.tensor import TensorTable
 from mlf_sdk.tools.checks import shown
 
 

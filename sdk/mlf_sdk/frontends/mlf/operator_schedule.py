@@ -7,8 +7,8 @@ from mlf_sdk.analysis.c.kernelbody import written_arguments
 from mlf_sdk.analysis.c.unit import FunctionDefinition
 from mlf_sdk.errors import InputError, ModuleChoiceError
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
-from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.model import Step, TensorKind
+from mlf_sdk.ir.tensor import TensorTable
 
 
 def schedule_operator(source: BuildInput, function: str | None) -> Schedule:

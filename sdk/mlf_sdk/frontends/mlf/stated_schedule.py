@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.mlf.extension import KEY, StatedModel, StatedTensor
-from mlf_sdk.frontends.mlf.plaincall import without_permissions
+from mlf_sdk.frontends.mlf.extension import KEY, StatedModel, StatedTensor, without_permissions
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
-from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.abi import Abi
 from mlf_sdk.ir.dtype import DType
-from mlf_sdk.ir.tensor import TensorKind
+from mlf_sdk.ir.tensor import TensorKind, TensorTable
 from mlf_sdk.tools.checks import shown
 
 _MEMBER: Final = "metadata.json"

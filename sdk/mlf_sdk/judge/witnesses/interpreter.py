@@ -18,8 +18,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.errors import MlfError, TargetError
 from mlf_sdk.judge.compare import Tolerance
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
-from mlf_sdk.judge.witnesses.witness import Witness, WitnessSession, WitnessUnableError
+from mlf_sdk.judge.witnesses.witness import ModelFile, Witness, WitnessSession, WitnessUnableError
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.wire.transport import Deadline, PipeTransport

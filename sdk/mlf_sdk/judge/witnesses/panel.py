@@ -16,9 +16,8 @@ from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.judge.compare import Comparison, OutputDifference, Tolerance, compare_outputs
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.witnesses.interpreter import OnnxRuntime, PyTorch, Tflm
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.reference import Reference
-from mlf_sdk.judge.witnesses.witness import Witness, WitnessSession, WitnessUnableError
+from mlf_sdk.judge.witnesses.witness import ModelFile, Witness, WitnessSession, WitnessUnableError
 from mlf_sdk.tools.arrays import Array
 
 Clock = Callable[[], float]

@@ -12,8 +12,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Operator, WriteState
 from mlf_sdk.compiler.reference import evaluate
-from mlf_sdk.judge.witnesses.modelfile import ModelFile, Supply
-from mlf_sdk.judge.witnesses.witness import Witness, WitnessSession
+from mlf_sdk.judge.witnesses.witness import ModelFile, Supply, Witness, WitnessSession
 from mlf_sdk.tools.arrays import Array
 
 REFERENCE = "reference"

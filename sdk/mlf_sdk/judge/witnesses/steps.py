@@ -13,8 +13,8 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.bisect import StepArrays
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.reference import ReferenceSession
+from mlf_sdk.judge.witnesses.witness import ModelFile
 from mlf_sdk.tools.arrays import Array
 
 

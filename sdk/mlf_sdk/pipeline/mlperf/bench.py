@@ -30,11 +30,11 @@ from mlf_sdk.pipeline.mlperf.results import (
     score,
 )
 from mlf_sdk.pipeline.options import MlperfOptions, ProfileOptions
-from mlf_sdk.pipeline.pipeline import NO_PORT, Pipeline
+from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.profile import profile_request
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.project import TargetProject
-from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.request import NO_PORT, Request
 from mlf_sdk.targets.boards.load import counter_hz
 from mlf_sdk.targets.ptyboard import clock_like, start_pty_board
 from mlf_sdk.targets.qemu import QemuOptions

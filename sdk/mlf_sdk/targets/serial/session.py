@@ -13,7 +13,8 @@ from mlf_sdk.targets.serial.ports import resolve_port
 from mlf_sdk.targets.serial.stream import DEFAULT_BAUD, open_port
 from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.triage.explain import triage
-from mlf_sdk.wire.link import DeviceFaultError, Timeouts
+from mlf_sdk.wire.codes import DeviceFaultError
+from mlf_sdk.wire.link import Timeouts
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import Transport
 
