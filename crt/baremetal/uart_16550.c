@@ -8,6 +8,7 @@
 #include "cpu.h"
 #include "mlf/mlf_platform.h"
 #include "mlf_board.h"
+#include "uart_rate.h"
 #include "uart_rx.h"
 
 #define UART_REG(offset) (*(volatile uint8_t *)(uintptr_t)(MLF_UART_BASE + (offset)))
@@ -26,7 +27,6 @@
 
 #define CLOCKS_A_BIT 16u
 #define LARGEST_DIVISOR 0xFFFFu
-#define LEAST_BAUD 1200u /* a device at a lower rate would take seconds to hear that nobody follows */
 
 #if MLF_UART_CLOCK_HZ / MLF_UART_BAUD < CLOCKS_A_BIT
 #error "the UART's clock must be at least 16 times the baud rate"
@@ -34,9 +34,7 @@
 
 static int is_started;
 
-static uint32_t divisor_of(uint32_t baud) {
-  return (MLF_UART_CLOCK_HZ + CLOCKS_A_BIT * baud / 2u) / (CLOCKS_A_BIT * baud);
-}
+static uint32_t divisor_of(uint32_t baud) { return mlf_uart_divisor(MLF_UART_CLOCK_HZ, CLOCKS_A_BIT * baud); }
 
 static void set_divisor(uint32_t divisor) {
   UART_LINE_CONTROL = UART_LINE_8N1 | UART_LINE_DLAB;
@@ -86,20 +84,8 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
   }
 }
 
-/* The divisor must come within 2 % of the rate. */
 int mlf_uart_can_set_baud(uint32_t baud) {
-  if (baud == 0u) {
-    return MLF_UART_MAX_BAUD > MLF_UART_BAUD;
-  }
-  if (baud < LEAST_BAUD || baud > MLF_UART_MAX_BAUD) {
-    return 0;
-  }
-  const uint32_t divisor = divisor_of(baud);
-  if (divisor == 0u || divisor > LARGEST_DIVISOR) {
-    return 0;
-  }
-  const uint32_t actual = MLF_UART_CLOCK_HZ / (CLOCKS_A_BIT * divisor);
-  return (actual > baud ? actual - baud : baud - actual) <= baud / 50u;
+  return mlf_uart_can_divide(MLF_UART_CLOCK_HZ, CLOCKS_A_BIT, baud, 1u, LARGEST_DIVISOR);
 }
 
 void mlf_uart_set_baud(uint32_t baud) {

@@ -9,6 +9,7 @@
 #include "cpu.h"
 #include "mlf/mlf_platform.h"
 #include "mlf_board.h"
+#include "uart_rate.h"
 #include "uart_rx.h"
 
 #define UART_DR MLF_REG32(MLF_UART_BASE + 0x00u)
@@ -26,8 +27,6 @@
 #define UART_LCRH_FIFOS (1u << 4)
 #define UART_CR_ON 0x301u                    /* UARTEN, TXE, RXE */
 #define UART_INT_RX ((1u << 4) | (1u << 6)) /* bytes wait, or wait for long */
-
-#define LEAST_BAUD 1200u
 
 #if MLF_UART_CLOCK_HZ / MLF_UART_BAUD < 16u
 #error "the clock must be at least 16 times the baud rate"

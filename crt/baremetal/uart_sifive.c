@@ -10,6 +10,7 @@
 #include "cpu.h"
 #include "mlf/mlf_platform.h"
 #include "mlf_board.h"
+#include "uart_rate.h"
 #include "uart_rx.h"
 
 #define UART_TX_DATA MLF_REG32(MLF_UART_BASE + 0x00u)
@@ -27,7 +28,6 @@
 
 #define CLOCKS_A_BIT 16u
 #define LARGEST_DIVISOR 0xFFFFu
-#define LEAST_BAUD 1200u
 #define FRAME_BITS 10u
 
 #if MLF_UART_CLOCK_HZ / MLF_UART_BAUD < CLOCKS_A_BIT
@@ -36,7 +36,7 @@
 
 static int is_started;
 
-static uint32_t clocks_of(uint32_t baud) { return (MLF_UART_CLOCK_HZ + baud / 2u) / baud; }
+static uint32_t clocks_of(uint32_t baud) { return mlf_uart_divisor(MLF_UART_CLOCK_HZ, baud); }
 
 void mlf_uart_init(void) {
   if (is_started == 0) {
@@ -84,17 +84,8 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
   }
 }
 
-/* The divisor must come within 2 % of the rate. */
 int mlf_uart_can_set_baud(uint32_t baud) {
-  if (baud == 0u) {
-    return MLF_UART_MAX_BAUD > MLF_UART_BAUD;
-  }
-  if (baud < LEAST_BAUD || baud > MLF_UART_MAX_BAUD || clocks_of(baud) < CLOCKS_A_BIT ||
-      clocks_of(baud) > LARGEST_DIVISOR) {
-    return 0;
-  }
-  const uint32_t actual = MLF_UART_CLOCK_HZ / clocks_of(baud);
-  return (actual > baud ? actual - baud : baud - actual) <= baud / 50u;
+  return mlf_uart_can_divide(MLF_UART_CLOCK_HZ, 1u, baud, CLOCKS_A_BIT, LARGEST_DIVISOR);
 }
 
 void mlf_uart_set_baud(uint32_t baud) {

@@ -9,6 +9,7 @@
 #include "cpu.h"
 #include "mlf/mlf_platform.h"
 #include "mlf_board.h"
+#include "uart_rate.h"
 #include "uart_rx.h"
 
 #define USART_SR MLF_REG32(MLF_UART_BASE + 0x00u)
@@ -25,7 +26,6 @@
 
 #define LEAST_DIVISOR 16u
 #define LARGEST_DIVISOR 0xFFFFu /* of the clock, in sixteenths: 12 bits and 4 */
-#define LEAST_BAUD 1200u
 
 #if MLF_UART_CLOCK_HZ / MLF_UART_BAUD < LEAST_DIVISOR
 #error "the clock must be at least 16 times the baud rate"
@@ -34,7 +34,7 @@
 static int is_started;
 
 /* With 16 samples a bit, BRR holds clock / baud: its lower 4 bits are the fraction. */
-static uint32_t divisor_of(uint32_t baud) { return (MLF_UART_CLOCK_HZ + baud / 2u) / baud; }
+static uint32_t divisor_of(uint32_t baud) { return mlf_uart_divisor(MLF_UART_CLOCK_HZ, baud); }
 
 void mlf_uart_init(void) {
   if (is_started == 0) {
@@ -76,17 +76,8 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
   }
 }
 
-/* The divisor must come within 2 % of the rate. */
 int mlf_uart_can_set_baud(uint32_t baud) {
-  if (baud == 0u) {
-    return MLF_UART_MAX_BAUD > MLF_UART_BAUD;
-  }
-  if (baud < LEAST_BAUD || baud > MLF_UART_MAX_BAUD || divisor_of(baud) < LEAST_DIVISOR ||
-      divisor_of(baud) > LARGEST_DIVISOR) {
-    return 0;
-  }
-  const uint32_t actual = MLF_UART_CLOCK_HZ / divisor_of(baud);
-  return (actual > baud ? actual - baud : baud - actual) <= baud / 50u;
+  return mlf_uart_can_divide(MLF_UART_CLOCK_HZ, 1u, baud, LEAST_DIVISOR, LARGEST_DIVISOR);
 }
 
 void mlf_uart_set_baud(uint32_t baud) {

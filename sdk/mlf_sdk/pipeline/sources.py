@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mlf_sdk.analysis.c.source import scan_source
+from mlf_sdk.analysis.c.unit import FunctionDefinition
 from mlf_sdk.codegen.lock import LockModel
 
 LONGEST: Final = 24_000
 """Characters of a kernel's source that are kept."""
-_HEAD = re.compile(r"^(?!#|//|/\*|\s)[^;{}=]*?\b(\w+)\s*\([^;]*$")
-_NAME = re.compile(r"\b[A-Za-z_]\w*\b")
 _SUFFIXES = (".c", ".cc")
 
 
@@ -36,12 +35,6 @@ class KernelSource:
     calls: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Function:
-    line: int
-    text: str
-
-
 def kernel_sources(folder: Path, model: LockModel) -> dict[str, KernelSource]:
     """Find the functions of a model's steps in its C files.
 
@@ -58,52 +51,26 @@ def kernel_sources(folder: Path, model: LockModel) -> dict[str, KernelSource]:
     for path in sorted((folder / "model" / model.c_name).rglob("*")):
         if path.suffix not in _SUFFIXES or not path.is_file():
             continue
-        functions = _functions(path.read_text(encoding="utf-8", errors="replace"))
-        place = path.relative_to(folder).as_posix()
+        text = path.read_text(encoding="utf-8", errors="replace")
+        functions: dict[str, FunctionDefinition] = {}
+        for function in scan_source(text, path.name).functions:
+            functions.setdefault(function.name, function)
+        lines = [line.rstrip() for line in text.split("\n")]
         rest = sorted(wanted & functions.keys() - result.keys())
         while rest:
             name = rest.pop()
-            function = functions[name]
-            calls = sorted({*_NAME.findall(function.text)} & functions.keys() - {name})
+            first, last = functions[name].lines
+            source = "\n".join(lines[_comment_start(lines, first - 1) : last])
+            calls = sorted(functions[name].called & functions.keys() - {name})
             result[name] = KernelSource(
-                path=place,
-                line=function.line,
-                text=function.text[:LONGEST],
-                is_cut=len(function.text) > LONGEST,
+                path=path.relative_to(folder).as_posix(),
+                line=first,
+                text=source[:LONGEST],
+                is_cut=len(source) > LONGEST,
                 calls=tuple(calls),
             )
             rest += [one for one in calls if one not in result and one not in rest]
     return result
-
-
-def _functions(text: str) -> dict[str, _Function]:
-    """Functions of a C file whose heads and last braces begin their lines, with the comment before each."""
-    lines = text.splitlines()
-    result: dict[str, _Function] = {}
-    number = 0
-    while number < len(lines):
-        head = _HEAD.match(lines[number])
-        opening = _opening(lines, number) if head else None
-        if head is None or opening is None:
-            number += 1
-            continue
-        end = next((n for n in range(opening, len(lines)) if lines[n].startswith("}")), len(lines) - 1)
-        start = _comment_start(lines, number)
-        body = "\n".join(line.rstrip() for line in lines[start : end + 1])
-        result.setdefault(head[1], _Function(line=number + 1, text=body))
-        number = end + 1
-    return result
-
-
-def _opening(lines: list[str], number: int) -> int | None:
-    """Line of the brace that opens a body whose head begins at ``number``; None: a declaration, or a call."""
-    for at in range(number, min(number + 12, len(lines))):
-        line = lines[at].rstrip()
-        if line.endswith("{"):
-            return at
-        if line.endswith((";", "}")):
-            return None
-    return None
 
 
 def _comment_start(lines: list[str], number: int) -> int:

@@ -67,6 +67,7 @@ class _Scanner:
         self.macros: dict[str, str] = {}
         self.macro_words: set[str] = set()
         self.found: list[tuple[Signature, Node]] = []  # functions with their bodies
+        self.lines: list[tuple[int, int]] = []  # of the same functions
         self.declarations: list[Signature] = []
         self.variables: list[str] = []
         self.mutable: set[str] = set()
@@ -139,6 +140,7 @@ class _Scanner:
             self.unclear = self.unclear or f"the function in line {_line(syntax)} is not understood"
         else:
             self.found.append((signature, body))
+            self.lines.append((_line(syntax), syntax.end_point[0] + 1))
 
     def _declaration(self, syntax: Node) -> None:
         """Read a prototype, variables, a pool, a struct, or nothing."""
@@ -155,13 +157,19 @@ class _Scanner:
 
     def _functions(self) -> tuple[FunctionDefinition, ...]:
         definitions = Counter(signature.name for signature, _ in self.found)
-        return tuple(self._function(s, body, definitions[s.name] > 1) for s, body in self.found)
+        return tuple(
+            self._function(signature, body, lines, definitions[signature.name] > 1)
+            for (signature, body), lines in zip(self.found, self.lines, strict=True)
+        )
 
-    def _function(self, signature: Signature, body: Node, is_doubled: bool) -> FunctionDefinition:
+    def _function(
+        self, signature: Signature, body: Node, lines: tuple[int, int], is_doubled: bool
+    ) -> FunctionDefinition:
         words, called = words_and_calls(source_of(body))
         return FunctionDefinition(
             name=signature.name,
             member=self.member,
+            lines=lines,
             return_type=signature.return_type,
             parameters=signature.parameters,
             is_static=signature.is_static,

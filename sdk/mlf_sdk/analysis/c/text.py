@@ -7,6 +7,7 @@ Offsets and line numbers of what remains are those of the text with its spliced 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -55,12 +56,24 @@ class SourceText(msgspec.Struct):
 
 def read_text(text: str) -> SourceText:
     """Prepare ``text`` in linear time, whatever it holds."""
-    joined = _SPLICE.sub("", text) if "\\" in text else text
+    joined = "".join(_joined(text)) if "\\" in text else text
     is_remapped = any(sign in joined for sign in _REMAPPED) or _RAW_STRING.search(joined) is not None
     source = SourceText(original=joined, is_remapped=is_remapped)
     code = "".join(_Cleaner(source).run())
     source.code = code if code.isascii() and "\0" not in code else _NOT_ASCII.sub("@", code)
     return source
+
+
+def _joined(text: str) -> Iterator[str]:
+    """Logical lines, each with as many newlines behind it as were spliced: later lines keep their numbers."""
+    spliced = 0
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        rest = _SPLICE.sub("", line)
+        spliced += rest != line
+        yield rest
+        if rest == line and spliced:
+            yield "\n" * spliced
+            spliced = 0
 
 
 def without_tables(text: str) -> str:

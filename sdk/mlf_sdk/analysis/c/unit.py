@@ -84,9 +84,11 @@ class FunctionDefinition(Signature):
         doubts: reasons why the body may mean something else than it says; empty for generated code.
         macros: names that the same source defines as macros, anywhere in it.
         macro_words: identifiers in the preprocessor lines of the source.
+        lines: first and last line in the source, from 1.
     """
 
     member: str
+    lines: tuple[int, int]
     lazy_body: LazyBody = field(repr=False, compare=False)
     words: frozenset[str] = field(repr=False)
     called: frozenset[str] = field(repr=False)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale
+from mlf_sdk.compiler.kernels.rescale import Rescale
 
 GNU: Final = "defined(__GNUC__)"  # statements and functions in assembly: GCC, clang, armclang
 UNALIGNED: Final = f"{GNU} && defined(__ARM_FEATURE_UNALIGNED)"  # words at any address
@@ -58,11 +58,6 @@ def register_names(text: str) -> list[str]:
     return result
 
 
-def function(name: str, parameters: str, lines: list[str], plain: str) -> str:
-    """A static function: instructions where the core has the DSP extension, plain C elsewhere."""
-    return function_of_cores(name, parameters, {DSP: lines}, plain)
-
-
 def function_of_cores(
     name: str, parameters: str, variants: dict[str, list[str]], plain: str, result: str = "void "
 ) -> str:
@@ -80,55 +75,6 @@ def function_of_cores(
 def unrolling(quads: int, most: int) -> int:
     """Largest number of quads up to ``most`` that divides ``quads``."""
     return max(u for u in range(1, min(most, quads) + 1) if quads % u == 0)
-
-
-def subtract(register: str, amount: int) -> list[str]:
-    """Instructions that subtract a constant."""
-    lines = []
-    while amount:
-        step = min(amount, 4092)
-        lines.append(f"subw {register}, {register}, #{step}")
-        amount -= step
-    return lines
-
-
-def finish(
-    accumulators: list[str], rescale: Rescale, words: tuple[str, ...], spare: str = "r12"
-) -> list[str]:
-    """Requantise sums in registers; ``words`` hold those of `Rescale.rows`, ``spare`` is overwritten."""
-    m, r = words[:2]
-    if rescale.form is Form.FINE:
-        lines = [f"smmla {a}, {a}, {m}, {r}" for a in accumulators]
-    elif rescale.form is Form.SIGNED:
-        lines = []
-        for a in accumulators:
-            lines += [f"and {spare}, {words[2]}, {a}, asr #31", f"add {spare}, {spare}, {r}"]
-            lines.append(f"smmla {a}, {a}, {m}, {spare}")
-    if rescale.is_fine:
-        lines += [f"ssat {a}, #8, {a}, asr #{rescale.shift}" for a in accumulators]
-    else:
-        lines = [f"lsl {a}, {a}, #1" for a in accumulators]
-        if rescale.form is Form.SINGLE:
-            lines += [f"smmlar {a}, {a}, {m}, {r}" for a in accumulators]
-        else:
-            lines += [f"smmulr {a}, {a}, {m}" for a in accumulators]
-            lines += [f"add {a}, {a}, {a}, asr #31" for a in accumulators]
-            lines += [f"add {a}, {a}, {r}" for a in accumulators]
-        lines += [f"asr {a}, {a}, {words[2]}" for a in accumulators]
-        lines += [f"ssat {a}, #8, {a}" for a in accumulators]
-    return lines + limit(accumulators, rescale)
-
-
-def limit(accumulators: list[str], rescale: Rescale) -> list[str]:
-    """Instructions that bring results in registers between the lowest and the highest stored value."""
-    lines: list[str] = []
-    low, high = rescale.clamp
-    for a in accumulators:
-        if low > -128:
-            lines += [f"cmp {a}, #{low}", "it lt", f"movlt {a}, #{low}"]
-        if high < 127:
-            lines += [f"cmp {a}, #{high}", "it gt", f"movgt {a}, #{high}"]
-    return lines
 
 
 def label(rescale: Rescale) -> str:

@@ -23,7 +23,6 @@ from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS, HALF_AT, WORD_
 
 _CALL = re.compile(r"\b(\w+)\(")
 _MEMORY = {"word_at": WORD_AT, "half_at": HALF_AT}
-_OPERAND = re.compile(r"\b([abci])\b")
 
 
 class Scope:

@@ -14,7 +14,6 @@ from mlf_sdk.compiler.requantise import Multiplier, doubling_high_product, round
 _ONE: Final = (1 << 31) - 1
 SUM_BITS: Final = 12
 """Integer bits of a sum of exponentials."""
-_LOG_BITS: Final = 5
 _HALF_ROOT: Final = 1518500250  # of 1/2, with 31 fractional bits
 _FOURTH_ROOT: Final = 1805811301  # the square root of that
 _LOG_2: Final = 1488522236

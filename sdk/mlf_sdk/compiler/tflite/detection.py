@@ -13,7 +13,6 @@ from mlf_sdk.compiler.tflite.context import Context, common
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of
 
-NAME = "TFLite_Detection_PostProcess"
 _TYPES = ("float32", "int8", "uint8")
 _NEEDED = (
     *("num_classes", "max_classes_per_detection", "max_detections"),

@@ -160,12 +160,6 @@ def _uart(family: Family | None, answers: BoardAnswers) -> dict[str, Any]:
     return {"tx_pin": None, "rx_pin": None, **fields, **given}
 
 
-def _uart_text(uart: dict[str, Any]) -> str:
-    if not uart["driver"]:
-        return "not known"
-    return f"{uart['driver']} at {uart['base']:#x}" if uart["base"] is not None else uart["driver"]
-
-
 def _sources(chip: Chip, family: Family | None) -> Iterator[str]:
     """Lines that say where the facts are from."""
     yield f"Core: {chip.sources.get('core', 'not stated')}"

@@ -12,8 +12,6 @@ from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
 from mlf_sdk.compiler.operators import Call
 from mlf_sdk.compiler.recurrences import Cell, Recurrent
 
-GATES = {Cell.LSTM: 4, Cell.GRU: 3, Cell.RNN: 1}
-
 
 def recurrent(graph: Graph, operator: Recurrent) -> Kernel:
     """LSTM, GRU and RNN over a whole sequence; states are kept in the outputs."""
