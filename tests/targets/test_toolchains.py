@@ -210,7 +210,7 @@ def test_instructions_that_a_toolchain_leaves_out(network, tmp_path, capsys, mon
         ("zig", "mps2-an505"),
         ("zig", "mps3-an547"),
         ("zig", "microbit"),
-        ("zig", "qemu-virt-rv32"),
+        ("zig", "qemu-virt-rv32-zve32x"),
     ],
 )
 def test_kernels_are_exact(toolchain, board, network, capsys):

@@ -34,6 +34,7 @@ class IsaFlags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         dsp: by CPU, what ``{dsp}`` stands for on boards that have the DSP extension.
         abis: what ``{abi}`` stands for, by the board's ``float_abi``.
         alignment: what ``{alignment}`` stands for, by CPU.
+        link_flags: by CPU, more flags of the linker: the last CPU that it is given chooses its libraries.
     """
 
     flags: tuple[str, ...]
@@ -43,6 +44,7 @@ class IsaFlags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dsp: Mapping[str, str] = {}
     abis: Mapping[str, str] = {}
     alignment: Mapping[str, str] = {}
+    link_flags: Mapping[str, tuple[str, ...]] = {}
 
 
 class ToolchainRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,7 +159,7 @@ def toolchain_for(
         needed=() if row.links else (isa.tools.c, isa.tools.objcopy),
         flags=flags,
         linker=() if row.links else (isa.tools.c, *own),
-        link_flags=row.link_flags if row.links else isa.linker_flags(cpu),
+        link_flags=(*row.link_flags, *known.link_flags.get(cpu, ())) if row.links else isa.linker_flags(cpu),
         objcopy="" if row.links else isa.tools.objcopy,
         is_gnu=False,
         own_headers=True,
