@@ -20,7 +20,7 @@ help:
 	@echo "make lint    style and types of the Python code, format of the C code"
 	@echo "make bench   instructions, memory and times, as JSON in build/bench.json"
 	@echo "make docs    renew the reference pages that are made from the code"
-	@echo "make proof   every archive on every emulated board, as a table in docs/proof.md (BOARDS, CMSIS_NN=PATH, RTL=yes)"
+	@echo "make proof   every archive on every emulated board, as a table in PAGE, docs/proof.md (BOARDS, CMSIS_NN=PATH, RTL=yes)"
 	@echo "make fuzz    RUNS (10 million) inputs to each parser of the device code, under sanitizers"
 	@echo "make fuzz-models  MUTANTS (10,000) damaged .tflite files to the compiler"
 	@echo "make operators  random networks (INT8, FLOAT, INT16, ONNX) and OPERATORS: TFLM, ONNX Runtime, host, CORES on emulated cores"
@@ -103,9 +103,10 @@ PROVEN := $(if $(SHARED),$(SHARED),$(wildcard $(DEMO)/*.tar))
 # Zephyr's page has fewer archives: each takes a minute a board.
 FEW := $(filter %digits-graph-tvm0.11.1.tar %digits-aotc-tvm0.11.1.tar %conv1d-graph-tvm0.11.1.tar %resnet8_int8-graph-tvm0.11.1.tar,$(PROVEN))
 SMALL := $(filter-out %resnet8_int8-graph-tvm0.11.1.tar,$(FEW))
+PAGE ?= docs/proof.md
 proof: tools runtime $(if $(RTL),tools-rtl)
 	$(VENV)/bin/mlf-sdk proof $(PROVEN) $(BOARDS:%=--board %) --jobs $(JOBS) $(if $(CMSIS_NN),--cmsis-nn $(CMSIS_NN)) \
-	  --markdown docs/proof.md --made-by 'make proof$(if $(BOARDS), BOARDS="$(BOARDS)")$(if $(CMSIS_NN), CMSIS_NN=PATH)'
+	  --markdown $(PAGE) --made-by 'make proof$(if $(BOARDS), BOARDS="$(BOARDS)" PAGE=$(PAGE))$(if $(CMSIS_NN), CMSIS_NN=PATH)'
 	$(if $(ZEPHYR_BASE),$(VENV)/bin/mlf-sdk proof $(FEW) --platform zephyr --board mps2-an385 \
 	  --board qemu_cortex_m3 --jobs $(JOBS) --markdown docs/proof-zephyr.md --made-by 'make proof ZEPHYR_BASE=PATH')
 	$(if $(RTL),$(VENV)/bin/mlf-sdk proof $(SMALL) $(patsubst board_templates/boards/%.toml,--board %,$(wildcard \
