@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 from compiler_checks import share_checks, write_program
+from mlf_sdk.errors import MissingToolError
 from mlf_sdk.tools.locks import exclusive
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +24,7 @@ SHARED_MLF = ROOT.parent / "shared" / "mlf"
 
 
 READERS = ROOT / "tests" / "readers"
+_PATH = os.environ.get("PATH")
 
 hypothesis.settings.register_profile("project", deadline=None)  # no result depends on the machine's load
 hypothesis.settings.load_profile("project")
@@ -70,6 +74,32 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         controller.resume()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Skip a test whose fixture lacks a program."""
+    with _skips_what_is_missing():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Skip a test that lacks a program."""
+    with _skips_what_is_missing():
+        return (yield)
+
+
+@contextmanager
+def _skips_what_is_missing() -> Iterator[None]:
+    """Skip a test that ends for want of a program which this machine has not, whatever PATH the test has set."""
+    try:
+        yield
+    except MissingToolError as error:
+        names = re.findall(r"'([^']+)'", error.what)
+        if names and not any(shutil.which(name, path=_PATH) for name in names):
+            pytest.skip(error.what)
+        raise
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import mlf_sdk
 from agreement import random_inputs
 from bench_line import bad_line
 from cli_helpers import Caller
+from emulated import need_board
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import InputError, NotPossibleError
@@ -193,6 +194,7 @@ def test_an_archive_is_streamed_or_not(model: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("board", ["mps2-an386", "microbit", "mps3-an547"])
 def test_a_run_on_a_board(board: str, model: Path, call: Caller) -> None:
     """Equal to the reference and to the host twin, which has the whole input."""
+    need_board(board)
     result = call("run", model, "--board", board, "--stream", "--for", "ram")
     assert result.code == 0 and "PASS" in result.out, result.out + result.err
     assert "host twin" in result.out

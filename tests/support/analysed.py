@@ -10,13 +10,13 @@ from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.mlf import load
 from mlf_sdk.ir.model import Model
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.compilers import source_compiler
+from mlf_sdk.targets.compilers import native_toolchain, source_compiler
 from mlf_sdk.tools.programs import Compiler
 
 
 def host_compiler() -> Compiler | None:
     """The compiler that builds for the host."""
-    return source_compiler(find_board("host"), ProjectOptions())
+    return source_compiler(find_board("host"), ProjectOptions(toolchain=native_toolchain(None)))
 
 
 def load_model(path: Path, module: str | None = None) -> Model:

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.errors import TargetError
+from mlf_sdk.errors import MissingToolError, TargetError
 from mlf_sdk.targets import qemu
 from mlf_sdk.targets.boards.isa import cross_isa
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import QemuMachine, QemuOptions
+from mlf_sdk.targets.registry import resolve_target
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.triage.fault_report import parse_fault
 
 _LAST_WORDS_S = 1.0  # between the end of the console and the end of the emulator
@@ -34,6 +36,14 @@ def need_board_tools(name: str) -> None:
     missing = missing_board_tools(name)
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+def need_board(name: str) -> None:
+    """Skip the test where nothing that is installed builds for a board and starts it."""
+    try:
+        resolve_target(TargetChoice(board=name)).check_programs(start=True)
+    except MissingToolError as error:
+        pytest.skip(error.what)
 
 
 class EmulatedBoard:

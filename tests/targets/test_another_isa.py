@@ -89,7 +89,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_it_needs_no_edit(copy: Path, tmp_path: Path) -> None:
+def test_it_needs_no_edit(copy: Path, tmp_path: Path, needs_qemu: None) -> None:
     """Its kernels are chosen, and its board, which the emulator runs, is proven."""
     env = {**os.environ, "PYTHONPATH": str(copy / "sdk"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
