@@ -41,6 +41,7 @@ help:
 demo: tools runtime
 	$(VENV)/bin/mlf-sdk run $(DEMO)/digits-graph-tvm0.11.1.tar --board $(DEMO_BOARD) \
 	  --inputs $(DEMO)/test.npz --expect $(DEMO)/test.npz --twin
+	@echo; echo "next       . $(VENV)/bin/activate && mlf-sdk run YOUR.tflite --board $(DEMO_BOARD)"
 
 # The tests of the parsers (tests/readers) must reach every line and branch of what reads an archive;
 # tests/conftest.py keeps all others out of the count.

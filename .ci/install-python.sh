@@ -35,8 +35,8 @@ if ! whole; then
   touch "$unfinished"
   "$python" -m venv "$venv"
 fi
-echo "Installing mlf-sdk${extra:+ and what its developers need} into $venv:"
+echo "Installing mlf-sdk${extra:+ and what its developers need} into $venv (a minute or two)"
 touch "$unfinished"
-"$venv/bin/python" -m pip install --disable-pip-version-check --editable ".${extra:+[$extra]}"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}"
 touch "$venv/.installed" "$done_mark"
 rm -f "$unfinished"

@@ -110,7 +110,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-PIP = "pip: -m pip install --disable-pip-version-check --editable ."
+PIP = "pip: -m pip install --quiet --disable-pip-version-check --editable ."
 
 
 def test_the_command_for_an_administrator_can_be_pasted(machine: Machine) -> None:

@@ -133,7 +133,7 @@ def doctor(request: Request, own: Options, progress: Progress) -> Outcome:
         )
     if request.board is not None:
         raise InputError(
-            "a board is examined with an archive", where="--board", hint="doctor ARCHIVE --board NAME"
+            "a board is examined with an archive", where="--board", hint="doctor MODEL --board NAME"
         )
     progress.say("looking for tools")
     machine = examine_machine(request)
@@ -322,8 +322,8 @@ COMMANDS = {
     ),
     "doctor": Command(
         call=doctor,
-        source="ARCHIVE",
-        source_help="Examine this archive, not the machine.",
+        source="MODEL",
+        source_help="Examine this model or archive, not the machine.",
         count="optional",
         stages=frozenset({Stage.LOAD, Stage.PLAN}),
     ),

@@ -52,7 +52,7 @@ class Command:
 
     Attributes:
         call: does the work; its docstring is the help.
-        source: placeholder of the positional argument, such as ``ARCHIVE|DIR``; empty: there is none.
+        source: placeholder of the positional argument, such as ``MODEL|DIR``; empty: there is none.
         source_help: help of that argument.
         count: how many sources: ``one``, ``optional`` or ``many``.
         stages: stages that it runs.

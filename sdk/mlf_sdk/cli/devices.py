@@ -257,8 +257,8 @@ COMMANDS = {
     "ports": Command(call=ports, takes=("board", "board_file")),
     "verify": Command(
         call=verify,
-        source="ARCHIVE|DIR|FIRMWARE",
-        source_help="An archive, the folder of a generated project, or a linked ELF file.",
+        source="MODEL|DIR|FIRMWARE",
+        source_help="A model, the folder of a generated project, or a linked ELF file.",
         takes=(*_PORT, "module", "key", "timeout_s"),
         defaults={"timeout_s": 20.0},
     ),

@@ -40,6 +40,8 @@ def write_options(
         with formatter.section("Arguments"):
             formatter.write_dl([(p.make_metavar(ctx) or "", p.help_text(ctx)) for p in arguments])
     options = [p for p in params if isinstance(p, click.Option) and p.get_help_record(ctx)]
+    if not shows_all:  # the last line names --help-all; who reads this knows --help
+        options = [p for p in options if not {"--help", "--help-all"} & set(p.opts)]
     listed = [p for p in options if shows_all or _is_frequent(p)]
     rows: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
     for param in listed:

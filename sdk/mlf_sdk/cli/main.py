@@ -155,8 +155,8 @@ def _command(module: str, name: str) -> click.Command:
 @click.group(
     cls=_Commands,
     name=_NAME,
-    help="From a compiled model archive to firmware that is proven on its target.",
-    epilog="Start with: mlf-sdk run ARCHIVE --board mps2-an386",
+    help="From a model (.tflite, ONNX, PyTorch, archives of TVM) to firmware that is proven on its target.",
+    epilog="Start with: mlf-sdk run MODEL --board mps2-an386",
     no_args_is_help=False,
     invoke_without_command=True,
 )

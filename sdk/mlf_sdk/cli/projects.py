@@ -168,8 +168,8 @@ def sbom(request: Request, own: SbomOptions, progress: Progress) -> Outcome:
 COMMANDS = {
     "generate": Command(
         call=generate,
-        source="ARCHIVE",
-        source_help="Archives; one image for all of them.",
+        source="MODEL",
+        source_help="Models (.tflite, .onnx, .pt2, archives); one image for all of them.",
         count="many",
         stages=GENERATE_STAGES,
         own=GenerateOptions,

@@ -15,8 +15,8 @@ from mlf_sdk.pipeline.options import CasesOptions, CompareOptions, GatherOptions
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 
-_SOURCE = "ARCHIVE|DIR"
-_SOURCE_HELP = "An archive, or the folder of a generated project."
+_SOURCE = "MODEL|DIR"
+_SOURCE_HELP = "A model (.tflite, .onnx, .pt2, archive), or the folder of a generated project."
 
 
 def check_folder_of(path: str | None) -> None:
@@ -38,6 +38,8 @@ class RunOptions(Options):
 
 def run(request: Request, own: RunOptions, progress: Progress) -> Outcome:
     """Build, boot and run a model, compare its outputs, and check its memory.
+
+    Example: mlf-sdk run model.tflite --board mps2-an386
 
     Example: mlf-sdk run digits.tar --inputs test.npz --expect test.npz
     """
@@ -202,8 +204,8 @@ COMMANDS = {
     ),
     "proof": Command(
         call=proof,
-        source="ARCHIVE...",
-        source_help="Archives; each model of each.",
+        source="MODEL...",
+        source_help="Models (.tflite, .onnx, .pt2, archives), each on each board.",
         count="many",
         stages=RUN_STAGES,
         own=ProofCommand,
@@ -222,7 +224,7 @@ COMMANDS = {
     "compare": Command(
         call=compare,
         source=_SOURCE,
-        source_help="An archive, or the folder of a project made from --archive.",
+        source_help="A model, or the folder of a project made from --archive.",
         stages=RUN_STAGES,
         own=CompareOptions,
         omits=(*_APP, "port", "expect", "twin", "strict"),

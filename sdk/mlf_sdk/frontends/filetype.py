@@ -68,7 +68,7 @@ def file_kind(path: Path) -> FileKind:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
-        raise read_error(error, str(path), "Give the path of an archive or of its folder.") from error
+        raise read_error(error, str(path), "Give the path of a model, or of an archive's folder.") from error
     return _of_head(head)
 
 

@@ -192,7 +192,7 @@ def collect_files(
         faults.add(_printable(stop.member) or WHOLE, stop.what)
         faults.raise_if_any()
     except OSError as error:
-        raise read_error(error, str(path), "Give the path of an archive or of its folder.") from error
+        raise read_error(error, str(path), "Give the path of a model, or of an archive's folder.") from error
     if not intake.count:
         faults.add(WHOLE, "the archive has no members")
         faults.raise_if_any()
