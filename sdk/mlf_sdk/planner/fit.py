@@ -6,15 +6,22 @@ from __future__ import annotations
 import bisect
 import heapq
 from collections.abc import Iterator, Sequence
+from operator import add
 
 from mlf_sdk.planner.shapes import Shapes, maximal_live_sets
 
 _MULTIPLIER, _INCREMENT, _MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1
 _RANK = 1 << 16  # distance of two shapes in the order of placement
+_Ranges = list[tuple[int, int, int]]
 
 
 def fit(
-    shapes: Shapes, order: Sequence[int], *, best_fit: bool = False, floors: Sequence[int] | None = None
+    shapes: Shapes,
+    order: Sequence[int],
+    *,
+    best_fit: bool = False,
+    floors: Sequence[int] | None = None,
+    ranges: Sequence[_Ranges] | None = None,
 ) -> list[int]:
     """Place shapes one by one, each at the lowest gap that holds it.
 
@@ -22,26 +29,35 @@ def fit(
         order: in which the shapes are placed.
         best_fit: use the smallest gap that holds a shape instead of the lowest.
         floors: lowest offset of each shape, in units.
+        ranges: `_ranges` of each shape, where it is placed many times.
 
     Returns:
         The offset of each shape, in units.
     """
-    conflicts = shapes.conflicts or ()
-    offsets = [-1] * len(shapes.units)
+    units = shapes.units
+    offsets = [-1] * len(units)
     for shape in order:
-        placed = [other for other in conflicts[shape] if offsets[other] >= 0]
-        if shapes.gaps:
-            taken = [_taken(shapes, shape, other, offsets[other]) for other in placed]
-        else:
-            taken = [(offsets[other], offsets[other] + shapes.units[other]) for other in placed]
+        taken = [
+            (offset + low, offset + high)
+            for other, low, high in (ranges[shape] if ranges else _ranges(shapes, shape))
+            if (offset := offsets[other]) >= 0
+        ]
         taken.sort()
-        offsets[shape] = _gap(taken, shapes.units[shape], floors[shape] if floors else 0, best_fit)
+        offsets[shape] = _gap(taken, units[shape], floors[shape] if floors else 0, best_fit)
     return offsets
 
 
-def _taken(shapes: Shapes, shape: int, other: int, offset: int) -> tuple[int, int]:
-    """Range of units that a placed shape takes from ``shape``, which ends below it or starts above it."""
-    return offset + shapes.units[shape] - shapes.gap(shape, other), offset + shapes.gap(other, shape)
+def _ranges(shapes: Shapes, shape: int) -> _Ranges:
+    """Units that each conflicting shape takes from ``shape``, which ends before them or starts after them.
+
+    Returns:
+        Numbers of the others, first unit and end of the range, from the other one's offset.
+    """
+    conflicts, units = shapes.conflicts or (), shapes.units
+    if not shapes.gaps:
+        return [(other, 0, units[other]) for other in conflicts[shape]]
+    own, gap = units[shape], shapes.gap
+    return [(other, own - gap(shape, other), gap(other, shape)) for other in conflicts[shape]]
 
 
 def _gap(taken: list[tuple[int, int]], needed: int, floor: int, best_fit: bool) -> int:
@@ -147,12 +163,17 @@ def local_search(shapes: Shapes, top: TopPlacement, order: Sequence[int], budget
     best: list[int] = []
     best_height = -1
     flipped = shapes.upside_down()
+    limit = top.limit
+    ranges = [_ranges(flipped, shape) for shape in range(count)]
     for _ in range(max(budget // shapes.pass_work, 1)):
-        offsets = fit(flipped, sorted(range(count), key=rank.__getitem__), floors=top.floors)
-        height = shapes.height(upright := shapes.mirrored(offsets))
-        if best_height < 0 or height < best_height:
-            best, best_height = upright, height
-        over = [shape for shape, offset in enumerate(offsets) if offset + shapes.units[shape] > top.limit]
+        order = sorted(range(count), key=rank.__getitem__)
+        offsets = fit(flipped, order, floors=top.floors, ranges=ranges)
+        ends = list(map(add, offsets, shapes.units))
+        if best_height < 0 or (max(ends) - min(offsets) - 1) * shapes.alignment < best_height:  # may be lower
+            height = shapes.height(upright := shapes.mirrored(offsets))
+            if best_height < 0 or height < best_height:
+                best, best_height = upright, height
+        over = [shape for shape, end in enumerate(ends) if end > limit]
         if not over:
             break
         for shape in over:

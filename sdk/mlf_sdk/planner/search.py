@@ -30,7 +30,10 @@ class PlacementSearch:
             budget: shapes visited at most, over all calls.
         """
         self._shapes = shapes
-        self._conflicts = shapes.conflicts or ()
+        self._gaps = [
+            [(other, shapes.gap(shape, other)) for other in others]
+            for shape, others in enumerate(shapes.conflicts or ())
+        ]
         self._live_sets = maximal_live_sets(shapes)
         self._live_sets_of: list[list[int]] = [[] for _ in shapes.units]
         for number, members in enumerate(self._live_sets):
@@ -64,6 +67,7 @@ class PlacementSearch:
         self._most = [(height - size) // shapes.alignment for size in shapes.sizes]
         self._height = height
         self._low = [0] * count
+        self._waits = [True] * count
         self._demand = [
             sum(shapes.units[shape] for shape in members) - self._saved_among(members)
             for members in self._live_sets
@@ -86,7 +90,7 @@ class PlacementSearch:
         low, units = self._low, self._shapes.units
         if not self._is_feasible(waiting, level):
             return False
-        ceiling = min(low[shape] + units[shape] for shape in waiting)
+        ceiling = min([low[shape] + units[shape] for shape in waiting])
         chosen = [
             shape
             for shape in waiting
@@ -97,31 +101,30 @@ class PlacementSearch:
         for shape in chosen:
             offset = low[shape]
             rest = [other for other in waiting if other != shape]
-            raised = self._place(shape, rest)
+            raised = self._place(shape)
             if self._descend(rest, offset, self._rank[shape]):
                 return True
             for other, before in raised:
                 low[other] = before
             for number in self._live_sets_of[shape]:
                 self._demand[number] += units[shape]
-            self._save(shape, rest, -1)
+            self._save(shape, -1)
+            self._waits[shape] = True
         return False
 
-    def _place(self, shape: int, rest: list[int]) -> list[tuple[int, int]]:
+    def _place(self, shape: int) -> list[tuple[int, int]]:
         """Place a shape at its lowest offset; return the shapes that it raised, with their former offsets."""
-        low = self._low
-        start, gap = low[shape], self._shapes.gap
-        waiting = set(rest)
-        raised = [
-            (other, low[other])
-            for other in self._conflicts[shape]
-            if other in waiting and low[other] < start + gap(shape, other)
-        ]
-        for other, _ in raised:
-            low[other] = start + gap(shape, other)
+        low, waits = self._low, self._waits
+        start = low[shape]
+        waits[shape] = False
+        raised = []
+        for other, gap in self._gaps[shape]:
+            if waits[other] and low[other] < start + gap:
+                raised.append((other, low[other]))
+                low[other] = start + gap
         for number in self._live_sets_of[shape]:
             self._demand[number] -= self._shapes.units[shape]
-        self._save(shape, rest, 1)
+        self._save(shape, 1)
         return raised
 
     def _savings(self) -> dict[int, dict[int, int]]:
@@ -139,14 +142,10 @@ class PlacementSearch:
         both = set(members)
         return sum(s for m in members for other, s in self._saved.get(m, {}).items() if other in both) // 2
 
-    def _save(self, shape: int, rest: Sequence[int], sign: int) -> None:
+    def _save(self, shape: int, sign: int) -> None:
         """Count what a shape that is placed (or taken back) can't save any more, or can again."""
-        partners = self._saved.get(shape)
-        if not partners:
-            return
-        waiting = set(rest)
-        for partner, units in partners.items():
-            if partner in waiting:
+        for partner, units in self._saved.get(shape, {}).items():
+            if self._waits[partner]:
                 for number in set(self._live_sets_of[shape]) & set(self._live_sets_of[partner]):
                     self._demand[number] += sign * units
 
@@ -155,22 +154,23 @@ class PlacementSearch:
 
         The top of a live set with waiting shapes will be one of these; only its padding is not counted.
         """
-        low, most, padding = self._low, self._most, self._padding
+        low, most, padding, live_sets_of = self._low, self._most, self._padding, self._live_sets_of
         floors: dict[int, int] = {}
         spare: dict[int, int] = {}
         for shape in waiting:
-            floor = max(low[shape], level)
+            floor = low[shape] if low[shape] > level else level
             if floor > most[shape]:
                 return False
-            for number in self._live_sets_of[shape]:
+            pad = padding[shape]
+            for number in live_sets_of[shape]:
                 if number not in floors:
-                    floors[number], spare[number] = floor, padding[shape]
+                    floors[number], spare[number] = floor, pad
                     continue
                 floors[number] = min(floors[number], floor)
-                spare[number] = max(spare[number], padding[shape])
+                spare[number] = max(spare[number], pad)
         self._end -= len(floors)
-        unit = self._shapes.alignment
-        return all(
-            (floor + self._demand[number]) * unit - spare[number] <= self._height
-            for number, floor in floors.items()
-        )
+        unit, height, demand = self._shapes.alignment, self._height, self._demand
+        for number, floor in floors.items():
+            if (floor + demand[number]) * unit - spare[number] > height:
+                return False
+        return True
