@@ -18,7 +18,13 @@ else:
 _HEAD = """# Known models
 
 ```{{raw}} html
-<style>article td {{ white-space: nowrap; }} article td:first-child {{ white-space: normal; min-width: 12rem; }}</style>
+<style>
+.content {{ width: auto; max-width: 68rem; padding: 0 1.5rem; }}
+article table.docutils {{ font-size: .72rem; }}
+article table.docutils :is(td, th) {{ white-space: nowrap; padding: .3rem .4rem; }}
+.main {{ min-width: 0; }}
+article table.docutils :is(td, th):first-child {{ white-space: normal; min-width: 9rem; position: sticky; left: 0; background: var(--color-background-primary); }}
+</style>
 ```
 
 Each was compiled for the emulated mps2-an386 (Cortex-M4F), run and verified; figures of {version}. RAM is the arena; *by rows*:
@@ -59,7 +65,7 @@ def _cells(model: dict[str, str | int], now: dict[str, str | int | float | None]
     yield _number(here)
     yield _number(theirs)
     yield f"{theirs / here:.1f}" if isinstance(theirs, int) and isinstance(here, int) else ""
-    yield str(now.get("chip") or "")
+    yield str(now.get("chip") or "").rpartition(" ")[2]  # without the vendor
     yield f"{now['chip_ms']:.3g}" if now.get("chip_ms") else ""
     yield str(now.get("fault") or now["verdict"])
 

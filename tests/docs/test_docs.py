@@ -53,6 +53,15 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert [t for t in targets if not (page.parent / t).exists()] == []
 
 
+def test_the_first_page_of_the_site_shows_the_run_of_the_readme() -> None:
+    first, shown = (
+        next(text for text in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL))
+        for page in (ROOT / "docs/site/index.md", ROOT / "README.md")
+    )
+    assert "mlf-sdk run" in first
+    assert [line for line in first.splitlines() if line not in shown.splitlines()] == []
+
+
 def test_the_tutorial_flashes_a_board_that_has_a_runner() -> None:
     """Its last commands need a board on a port; all that can be known without one holds."""
     said = [c.text for block in blocks((ROOT / "docs/tutorial.md").read_text()) for c in commands(block)]
