@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Help with an emulated board that does not answer: place of its CPU, clock and rate of the line."""
+"""Help with a board that does not answer: place of its CPU, clock and rate of the line."""
 
 from __future__ import annotations
 
@@ -27,14 +27,27 @@ def line_text(board: Board) -> str:
     return f"The image expects a clock of {clock:,} Hz at the UART, and the line at {board.uart.baud:,} baud."
 
 
-def port_text(board: Board, baud: int | None) -> str:
-    """Advice for a board on a port that is silent: what its image expects of the line, and what to look at.
+def port_text(board: Board, baud: int | None, elf: Path | None = None) -> str:
+    """Advice for a board on a port that is silent: place of its CPU, what its image expects, what to look at.
+
+    The CPU is asked through the probe that the board's row names, where one answers.
 
     Args:
         baud: rate of the port, where it is not that of the board's row.
+        elf: image that the board should run; None: it is not known.
     """
+    from mlf_sdk.targets.probe import probe_registers
+
+    probe, registers = probe_registers(board)
+    place = _place(registers, elf, cross_isa(board).status_register) if registers else []
+    if place:
+        place[0] = f"{probe} reaches the board: {place[0][0].lower()}{place[0][1:]}"
+    return "\n".join([*place, *_line_advice(board, baud, probed=bool(place))])
+
+
+def _line_advice(board: Board, baud: int | None, *, probed: bool) -> list[str]:
     if board.uart is None:
-        return ""
+        return []
     opened = f" The port was opened with {baud:,} baud." if baud not in (None, board.uart.baud) else ""
     checks = [
         "Check that transmit and receive are crossed and grounds joined, that the board runs what was built "
@@ -45,9 +58,9 @@ def port_text(board: Board, baud: int | None) -> str:
             "Its clocks are set before main(): where one does not start, the line has another rate, and "
             "mlf_init_failed has the number of the write."
         )
-    if board.flasher.runner:
+    if board.flasher.runner and not probed:
         checks.append("With a probe, mlf-sdk debug DIR --no-load shows where the CPU is.")
-    return "\n".join([f"An image for {board.name}: {line_text(board)}{opened}", *checks])
+    return [f"An image for {board.name}: {line_text(board)}{opened}", *checks]
 
 
 def silence_text(board: Board, elf: Path, monitor: socket.socket | None) -> str:
@@ -57,10 +70,13 @@ def silence_text(board: Board, elf: Path, monitor: socket.socket | None) -> str:
     return "\n".join(filter(None, [*_place(registers, elf, isa.status_register), line_text(board)]))
 
 
-def _place(registers: dict[str, int], elf: Path, status_register: str) -> list[str]:
+def _place(registers: dict[str, int], elf: Path | None, status_register: str) -> list[str]:
     """Function, file and line of the CPU, then the registers; empty: they are not known."""
     if "pc" not in registers:
         return []
+    named = " ".join(f"{name}=0x{value:08x}" for name, value in registers.items())
+    if elf is None or not elf.is_file():
+        return [f"The CPU is at 0x{registers['pc']:08x}.", named]
     from mlf_sdk.tools.checks import device_text
     from mlf_sdk.triage.explain import triage
     from mlf_sdk.triage.fault_report import FaultReport
@@ -68,7 +84,6 @@ def _place(registers: dict[str, int], elf: Path, status_register: str) -> list[s
     empty = device_text(b"")
     result = triage(FaultReport(kind="silent", registers=registers, step=-1, model=empty, line=empty), elf)
     frames = [frame.place for frame in result.frames[:_MOST_FRAMES]]
-    named = " ".join(f"{name}=0x{value:08x}" for name, value in registers.items())
     place = ", from ".join(frames) if frames else f"0x{registers['pc']:08x}, outside of the image"
     status = result.status if registers.get(status_register) else ()
     return [f"The CPU is in {place}.", named, *status]

@@ -58,14 +58,16 @@ class IsaInterrupts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class IsaMonitor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Names in the monitor of its emulator.
+    """Names in the monitor of its emulator, and numbers in GDB's remote protocol.
 
     Attributes:
         registers: by the name that faults have, the name of ``info registers``.
+        numbers: by the name that faults have, the number that GDB servers know.
         words: by the name that faults have, the address of a register of the system.
     """
 
     registers: Mapping[str, str] = {}
+    numbers: Mapping[str, int] = {}
     words: Mapping[str, int] = {}
 
 

@@ -104,7 +104,6 @@ class SerialTarget(AttachedTarget):
                 if not session.has_begun:
                     from mlf_sdk.targets.silence import port_text
 
-                    error.hint = "\n".join(
-                        filter(None, [error.hint, port_text(self.board, self.choice.baud)])
-                    )
+                    advice = port_text(self.board, self.choice.baud, image)
+                    error.hint = "\n".join(filter(None, [error.hint, advice]))
                 raise
