@@ -19,7 +19,7 @@ _HEAD = """# Known models
 
 ```{{raw}} html
 <style>
-.content {{ width: auto; max-width: 68rem; padding: 0 1.5rem; }}
+.content {{ width: auto; min-width: 0; max-width: 68rem; padding: 0 1.5rem; }}
 article table.docutils {{ font-size: .72rem; }}
 article table.docutils :is(td, th) {{ white-space: nowrap; padding: .3rem .4rem; }}
 .main {{ min-width: 0; }}
