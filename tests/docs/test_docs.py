@@ -8,7 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from doc_blocks import Block, Command, blocks, commands, missing_line
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.flashers.load import find_runner
+from zephyr_trees import put, version_text
 
 ROOT = Path(__file__).resolve().parents[2]
 # The site's own pages are checked by its build (test_site.py); what they show is the README's.
@@ -97,19 +100,34 @@ def _do(page: Path, block: Block, folder: Path) -> None:
         (folder / path).write_text(block.text)
     elif block.language == "console":
         said = commands(block)
+        more = _zephyr_of(block.directives.get("zephyr", ""), folder)
         for number, command in enumerate(said, start=1):
-            _run(page, command, folder, int(block.directives.get("exit", 0)) if number == len(said) else 0)
+            code = int(block.directives.get("exit", 0)) if number == len(said) else 0
+            _run(page, command, folder, code, more)
     elif block.language == "python":
         (folder / "block.py").write_text(block.text)
         _run(page, Command(line=block.line, text="python block.py", expected=()), folder, 0)
 
 
-def _run(page: Path, command: Command, folder: Path, exit_code: int) -> None:
+def _zephyr_of(board: str, folder: Path) -> dict[str, str]:
+    """Environment with a tree of Zephyr that has the name of a board alone, where the machine has no tree."""
+    if not board or not _lacking("zephyr"):
+        return {}
+    tree = folder / "zephyr-tree"
+    put(tree / "VERSION", version_text("3.2.0"))
+    put(tree / f"boards/arm/{board}/{board}_defconfig")
+    return {"ZEPHYR_BASE": str(tree)}
+
+
+def _run(
+    page: Path, command: Command, folder: Path, exit_code: int, more: Mapping[str, str] = MappingProxyType({})
+) -> None:
     environment = {
         **{name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "COLUMNS": "120",
         "NO_COLOR": "1",
+        **more,
     }
     done = subprocess.run(
         ["/bin/bash", "-c", command.text],

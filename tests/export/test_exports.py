@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import mlf_sdk
+from export_outputs import OUTPUT, check, meant
 from export_worlds import WORLDS, World, command, compiled, make
 from mlf_sdk.codegen.exportformat import export_formats
-from mlf_sdk.codegen.samples import pattern_array
-from mlf_sdk.compiler.reference import Interpreter
-from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.exportoptions import FORMATS
 from signal_models import one
@@ -28,9 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared"
 DIGITS = ROOT / "examples/digits"
 LAYERS = ROOT / "examples/layers/layers.tflite"
-Array = np.ndarray[Any, np.dtype[Any]]
-_OUTPUT = re.compile(r"^\S+ output ([0-9a-f]+)$", re.MULTILINE)
-SHARED_MODELS = [pytest.param(f"{name}_int8", marks=pytest.mark.shared) for name in ("kws", "resnet8")]
 CASES = [(name, world) for name, worlds in WORLDS.items() for world in worlds]
 
 
@@ -53,39 +46,6 @@ def streaming(folder: Path) -> Path:
     return path
 
 
-@functools.cache
-def meant(path: Path) -> tuple[Array, ...]:
-    """Outputs for the sample, of the numpy reference or of the archive's own code on this machine."""
-    if path.suffix == ".tflite":
-        graph = load_tflite(path)
-        shapes = [graph.values[i].shape for i in graph.inputs]
-        dtypes = [model_dtype(path, k) for k in range(len(shapes))]
-        sample = [pattern_array(d, s, salt=k) for k, (d, s) in enumerate(zip(dtypes, shapes, strict=True))]
-        return tuple(Interpreter(graph).run(sample))
-    model = mlf_sdk.load(path)
-    inputs = [model.tensors[i] for i in model.inputs]
-    with mlf_sdk.open_session(path, board="host", plan="none") as opened:
-        return tuple(opened.infer([pattern_array(t.dtype, t.shape, salt=k) for k, t in enumerate(inputs)]))
-
-
-def model_dtype(path: Path, number: int) -> Any:
-    model = mlf_sdk.load(path)
-    return model.tensors[model.inputs[number]].dtype
-
-
-def check(said: str, path: Path) -> None:
-    """Compare the outputs that an example printed with what the model means."""
-    wanted = meant(path)
-    found = [bytes.fromhex(text) for text in _OUTPUT.findall(said)]
-    assert len(found) == len(wanted), said
-    for data, array in zip(found, wanted, strict=True):
-        got = np.frombuffer(data, array.dtype.newbyteorder("<")).reshape(array.shape)
-        if array.dtype.kind == "f":
-            np.testing.assert_allclose(got, array, rtol=1e-5, atol=1e-4)
-        else:
-            np.testing.assert_array_equal(got, array)
-
-
 def model_path(name: str, folder: Path) -> Path:
     if name == "streaming":
         return streaming(folder)
@@ -100,11 +60,17 @@ def model_path(name: str, folder: Path) -> Path:
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("model", [*SHARED_MODELS, "digits", "streaming", "layers"])
-@pytest.mark.parametrize(("kind", "world"), CASES, ids=[world.__name__ for _, world in CASES])
+@pytest.mark.parametrize(
+    ("kind", "world", "model"),
+    [
+        *((kind, world, "layers") for kind, world in CASES),
+        *(("make", make, model) for model in ("digits", "streaming")),
+    ],
+)
 def test_each_format_builds_and_gives_what_the_model_means(
     kind: str, world: World, model: str, tmp_path: Path
 ) -> None:
+    """Whole models in all formats: `python docs/exports.py`."""
     needs_tools(world)
     path = model_path(model, tmp_path)
     mlf_sdk.export(path, tmp_path / "out", to=kind, model_name="net")
@@ -276,9 +242,9 @@ def test_two_models_share_a_runtime(tmp_path: Path, needs_cc: str) -> None:
     digits = DIGITS / "digits-graph-tvm0.11.1.tar"
     mlf_sdk.export([LAYERS, digits], tmp_path / "out", to="make")
     said = make(tmp_path / "out", "layers")
-    assert len(_OUTPUT.findall(said)) == 2
+    assert len(OUTPUT.findall(said)) == 2
     (first,) = meant(LAYERS)
-    assert _OUTPUT.findall(said)[0] == first.tobytes().hex()
+    assert OUTPUT.findall(said)[0] == first.tobytes().hex()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.resources import imported
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board, load_boards
@@ -98,7 +98,13 @@ def _board_row(name: str, file: Path | None, choice: TargetChoice) -> Board:
         return find_board(name, file)
     except InputError as error:
         if _zephyr_chips(name):
-            error.what = f"'{name}' is a board of Zephyr, and there is no Zephyr tree on this machine"
+            base = _zephyr_tree(choice)
+            lacks = (
+                f"the tree {base} has none of this name"
+                if base
+                else "there is no Zephyr tree on this machine"
+            )
+            error.what = f"'{name}' is a board of Zephyr, and {lacks}"
             error.hint = _NO_TREE
         raise
 
@@ -107,6 +113,16 @@ _NO_TREE = (
     "Get one: west init ~/zephyrproject && cd ~/zephyrproject && west update (docs/howto-zephyr.md).\n"
     "On bare metal: one of mlf-sdk boards, or --board-file FILE with a row of your own."
 )
+
+
+def _zephyr_tree(choice: TargetChoice) -> Path | None:
+    """Folder of the Zephyr tree of this machine; None: there is none that can be used."""
+    from mlf_sdk.targets.zephyr.target import setup_of
+
+    try:
+        return setup_of(choice).tree().base
+    except MlfError:
+        return None
 
 
 def _is_zephyrs_alone(name: str, choice: TargetChoice) -> bool:
