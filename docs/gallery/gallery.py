@@ -28,7 +28,7 @@ from mlf_sdk.errors import MlfError
 from mlf_sdk.frontends.compiled import compiler_digest
 from mlf_sdk.pipeline.arguments import make_request
 from mlf_sdk.pipeline.loading import load_analysed
-from mlf_sdk.pipeline.pipeline import for_core
+from mlf_sdk.pipeline.stages import for_core
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.reporting.html.collect import collect
 from mlf_sdk.reporting.layout import capacity, counted, figure, number
