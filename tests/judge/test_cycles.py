@@ -160,7 +160,8 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.qemu
-def test_a_profile_with_cycles(network: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profile_with_cycles(network: Path, capsys: pytest.CaptureFixture[str], needs_qemu: None) -> None:
+    """QEMU's plugin alone says which instructions run."""
     plain = mlf_sdk.profile(network)
     assert plain.cycles is not None and plain.cycles.core == "cortex-m4"
     assert sum(plain.cycles.instructions.values()) == plain.total and plain.cycles.unknown == 0
