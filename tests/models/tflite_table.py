@@ -34,6 +34,7 @@ from mlf_sdk.resources import data_dir
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tflite-models.md"
 BOARD = "mps2-an386"
+RISCV = "qemu-virt-rv32"
 PLAIN = "plain"
 _PLAIN_FLAGS = "-O2 -ffp-contract=off -U__ARM_FEATURE_DSP"
 # The models of MLPerf Tiny, by their names among the recorded ones.
@@ -44,7 +45,7 @@ NAMED = {
     "ad": "tiny_model_model_toycar_quant_fullint_micro_intio",
     "streaming wake word": "tiny_trained_models_str_ww_ref_model",
 }
-BOARDS = ("host", "microbit", "mps2-an385", BOARD, "mps2-an500", "mps2-an505", "mps3-an547")
+BOARDS = ("host", "microbit", "mps2-an385", BOARD, "mps2-an500", "mps2-an505", "mps3-an547", RISCV)
 ZEPHYR = "zephyr mps2/an385"
 
 
@@ -181,10 +182,12 @@ def jobs_of(names: list[str]) -> list[tuple[str, str]]:
     models.sort(key=lambda m: (not m.whole, -m.macs))
     whole = [m.name for m in models if m.whole]
     single = [m.name for m in models if not m.whole]
-    others = [board for board in BOARDS if board not in ("host", BOARD)]
+    others = [board for board in BOARDS if board not in ("host", BOARD, RISCV)]
     others += [ZEPHYR] if "ZEPHYR_BASE" in os.environ else []
     found = [
-        (name, board) for name in whole for board in (BOARD, "host", *([] if name in REFUSED else [PLAIN]))
+        (name, board)
+        for name in whole
+        for board in (BOARD, "host", *([] if name in REFUSED else [PLAIN, RISCV]))
     ]
     found += [(name, board) for name in NAMED.values() if name in names for board in others]
     return found + [(name, board) for board in (BOARD, "host") for name in single]
@@ -241,7 +244,9 @@ def main() -> int:
 
     jobs = [job for job in jobs_of(asked.names or RECORDED) if job[1] in (asked.boards or job[1])]
     found = measure_all(jobs, kept, asked.jobs, asked.goal, asked.cases, write)
-    bad = [key for key, row in found.items() if not row.ok and key[1] in ("host", BOARD) and not row.fault]
+    bad = [
+        key for key, row in found.items() if not row.ok and key[1] in ("host", BOARD, RISCV) and not row.fault
+    ]
     print(f"{len(found)} runs, {len(bad)} differ: {bad}")
     return 1 if bad else 0
 
