@@ -80,6 +80,9 @@ def _lacking(needs: str) -> str:
         if need == "zephyr":
             if not (os.environ.get("ZEPHYR_BASE") or Path("~/zephyrproject/zephyr").expanduser().exists()):
                 return "no Zephyr tree"
+        elif need.isupper():
+            if need not in os.environ:
+                return f"not set: {need}"
         elif shutil.which(need) is None:
             return f"not installed: {need}"
     return ""

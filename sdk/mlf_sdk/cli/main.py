@@ -68,6 +68,7 @@ _SWEEP = (
     ("merge", "Merge the journals of a plan's shards."),
     ("diff", "Compare two sweeps; exit code 1 on a regression."),
     ("worker", "Run cells for a scheduler."),
+    ("push", "Send a signed package to many devices, and ask each what is in force."),
 )
 _BENCH = (("mlperf", "Run the procedure of MLPerf Tiny, by its official runner or by a client of our own."),)
 _PARAMS = (

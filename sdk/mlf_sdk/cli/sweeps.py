@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands about sweeps: run, status, show, retry, cancel, merge, diff, worker."""
+"""Commands about sweeps: run, status, show, retry, cancel, merge, diff, worker, push."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlf_sdk.cli.command import Command, Outcome
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.declare import Options, option
+from mlf_sdk.pipeline.declare import Options, between, option
 from mlf_sdk.pipeline.options import SweepOptions, WorkerOptions
 from mlf_sdk.pipeline.request import Request
 
@@ -190,6 +190,49 @@ def worker(request: Request, own: WorkerOptions, progress: Status) -> Outcome:
     return Outcome(parts=["stopped"])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetOptions(Options):
+    """Options of ``sweep push``."""
+
+    devices: tuple[str, ...] = option(
+        (), "Devices: each the folder of a project, or a port.", count="many", metavar="DIR|PORT..."
+    )
+    jobs: int = option(1, "Devices at once.", metavar="N", check=between(1, 64))
+    tries: int = option(3, "Pushes to a device that is lost on the way.", metavar="N", check=between(1, 10))
+    cut_power: tuple[str, ...] = option(
+        (),
+        "End the emulator of a project once so many bytes of the package are written, as a loss of power "
+        "would; may repeat.",
+        metavar="DIR:BYTES",
+    )
+
+
+def push(request: Request, own: FleetOptions, progress: Status) -> Outcome:
+    """Send a signed package to many devices; those that are lost on the way are sent it again.
+
+    At the end each is asked what is in force, in a new session; emulated ones are started anew for it.
+    Exit code 1: on one of them it is not the package.
+
+    Example: mlf-sdk sweep push retrained.mlfp /dev/ttyACM0 /dev/ttyACM1 --jobs 2
+    """
+    from mlf_sdk.reporting.fleet import fleet_parts, fleet_values
+    from mlf_sdk.sweep.fleet import parse_power_cuts, push_to_fleet
+
+    if not own.devices:
+        hint = "Name folders of projects, or ports: mlf-sdk sweep push PACKAGE DEVICE..."
+        raise InputError("give the devices", where="DIR|PORT", hint=hint)
+    fleet = push_to_fleet(
+        request.source[0],
+        own.devices,
+        request.replace(source=()),
+        jobs=own.jobs,
+        tries=own.tries,
+        cuts=parse_power_cuts(own.cut_power, own.devices),
+        say=progress.say,
+    )
+    return Outcome(parts=fleet_parts(fleet), values=fleet_values(fleet), exit_code=0 if fleet.ok else 1)
+
+
 COMMANDS = {
     "sweep run": Command(
         call=run,
@@ -210,5 +253,13 @@ COMMANDS = {
     ),
     "sweep worker": Command(
         call=worker, source="ADDRESS", source_help="Address of the scheduler.", own=WorkerOptions
+    ),
+    "sweep push": Command(
+        call=push,
+        source="PACKAGE",
+        source_help="Signed package.",
+        takes=("module", "board", "key", "baud", "max_baud", "timeout_s", "build_timeout_s"),
+        own=FleetOptions,
+        defaults={"timeout_s": 60.0},
     ),
 }

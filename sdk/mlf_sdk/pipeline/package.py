@@ -174,7 +174,7 @@ def verify_package(path: str | Path, trust: str | Path) -> VerifiedPackage:
         CheckError: no trusted key has signed it.
         ToolError: ``cryptography`` is not installed.
     """
-    package = _read(path)
+    package = read_package_file(path)
     manifest = package.manifest
     named = [key for key in read_public_keys(Path(trust)) if key.id == manifest.key_id]
     hint = "Do not send it. Who made it, and is that key to be trusted?"
@@ -202,8 +202,8 @@ def push_package(
         InputError: a package can't be read, or the firmware takes none.
         TargetError: the device refused it, did not answer, or has other things in force than it was sent.
     """
-    package = _read(path)
-    known = [_base(_read(base)) for base in bases] + _beside(Path(path))
+    package = read_package_file(path)
+    known = [_base(read_package_file(base)) for base in bases] + _beside(Path(path))
     if request.source:
         known += _image_base(Path(request.source[0]), request.module)
     with open_device(request, progress, DevicePackages) as device:
@@ -233,7 +233,7 @@ def _beside(path: Path) -> list[Base]:
     result = []
     for other in path.resolve().parent.glob(f"*{path.suffix}"):
         with suppress(InputError):  # files of others
-            result.append(_base(_read(other)))
+            result.append(_base(read_package_file(other)))
     return sorted(result, key=lambda base: -(base.version or 0))[:_MOST_BESIDE]
 
 
@@ -275,5 +275,10 @@ def make_keys(name: str, trust: str | None, drop: Sequence[str]) -> tuple[Path, 
     return private, public, len(kept)
 
 
-def _read(path: str | Path) -> Package:
+def read_package_file(path: str | Path) -> Package:
+    """Read a package; its signature is not checked.
+
+    Raises:
+        InputError: it can't be read, or is damaged.
+    """
     return read_package(read_bounded(Path(path), _MOST_BYTES), str(path))
