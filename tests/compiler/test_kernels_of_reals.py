@@ -11,7 +11,7 @@ import pytest
 
 from kernel_checks import KernelCheck
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.floats.depthwise import depthwise
+from mlf_sdk.compiler.kernels.floats.convolution import depthwise
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
     Call,

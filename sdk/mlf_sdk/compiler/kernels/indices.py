@@ -19,6 +19,7 @@ from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.floats.functions import number
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
 from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.reals import Lookup
 from mlf_sdk.compiler.regions import strides
 
 _PUT: Final = {
@@ -187,3 +188,22 @@ def smallest_integers(data: Array) -> Array:
 def number_of(value: float, y: Value) -> str:
     """A number in C, of the type of a value."""
     return number(value) if y.dtype.kind == "f" else f"INT64_C({int(value)})"
+
+
+def lookup(graph: Graph, operator: Lookup) -> Kernel:
+    """Copies of slices; the table may be constant."""
+    table, indices = graph.read(operator)
+    (y,) = graph.written(operator)
+    extent = table.shape[operator.axis]
+    inner = math.prod(table.shape[operator.axis + 1 :])
+    outer = math.prod(table.shape[: operator.axis])
+    parameters, constants = operands(graph, operator)
+    body = f"""    for (int32_t o = 0; o < {outer}; ++o)
+    for (int32_t i = 0; i < {indices.elements}; ++i) {{
+        int32_t k = (int32_t)x1[i];
+        k = k < 0 ? k + {extent} : k;
+        k = k < 0 ? 0 : k >= {extent} ? {extent - 1} : k;
+        memcpy(y0 + (o * {indices.elements} + i) * {inner}, {parameters[0].name} + (o * {extent} + k) * {inner}, {inner * y.dtype.itemsize});
+    }}
+"""
+    return Kernel(family="lookup", parameters=parameters, body=body, constants=constants)

@@ -7,7 +7,6 @@ import math
 
 from mlf_sdk.compiler.computed import UpdateSlice
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.floats import pointwise
 from mlf_sdk.compiler.kernels.kernel import (
     Kernel,
     arguments,
@@ -63,28 +62,31 @@ def add_n(graph: Graph, operator: AddN) -> Kernel:
 
 
 def accumulate(graph: Graph, operator: Accumulate) -> Kernel:
-    """CUMSUM; sums wrap, as TFLM's do."""
+    """CUMSUM; sums of stored values wrap, as TFLM's do."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
-    if y.quantisation is None:
-        return pointwise.accumulate(graph, operator)
-    first, last = total_multipliers(x, y)
     extent = x.shape[operator.axis]
     inner = math.prod(x.shape[operator.axis + 1 :])
     at = f"(o * {extent} + {f'{extent - 1} - k' if operator.reverse else 'k'}) * {inner} + i"
-    add = "sum += term;"
-    store = f"y0[{at}] = {_stored(y, scaled('(int32_t)sum', last))};"
+    if y.quantisation is None:
+        total, term, add, result = f"{c_type(y.dtype)} sum = 0;", "", f"sum += x0[{at}];", "sum"
+    else:
+        first, last = total_multipliers(x, y)
+        total = f"uint32_t sum = (uint32_t){_term(x, '0', first)};"
+        term = f"            uint32_t term = (uint32_t){_term(x, f'x0[{at}]', first)};\n"
+        add, result = "sum += term;", _stored(y, scaled("(int32_t)sum", last))
+    store = f"y0[{at}] = {result};"
     steps = [store, add] if operator.exclusive else [add, store]
     body = f"""    for (int32_t o = 0; o < {x.elements // extent // inner}; ++o)
     for (int32_t i = 0; i < {inner}; ++i) {{
-        uint32_t sum = (uint32_t){_term(x, "0", first)};
+        {total}
         for (int32_t k = 0; k < {extent}; ++k) {{
-            uint32_t term = (uint32_t){_term(x, f"x0[{at}]", first)};
-            {steps[0]}
+{term}            {steps[0]}
             {steps[1]}
         }}
     }}
 """
-    return Kernel(family="accumulate", parameters=arguments(graph, operator), body=body, helpers=SCALING)
+    helpers = SCALING if y.quantisation is not None else {}
+    return Kernel(family="accumulate", parameters=arguments(graph, operator), body=body, helpers=helpers)
 
 
 def l2_normalise(graph: Graph, operator: L2Normalise) -> Kernel:

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from mlf_sdk.compiler.classical import Condition
 from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.trees import Condition
 
 _AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
 _TRANSFORMS: Final = {0: "NONE", 3: "SOFTMAX_ZERO", 4: "PROBIT"}

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.classical import Condition
 from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.trees import Condition
 
 _CONDITIONS: Final = {f"BRANCH_{c.name}": number for number, c in enumerate(Condition)}
 _MAX_WEIGHTS: Final = 1 << 24

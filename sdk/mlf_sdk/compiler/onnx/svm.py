@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from mlf_sdk.compiler.classical import PairCoupling, PairVotes, SupportVectors, SvmKernel
 from mlf_sdk.compiler.graph import FLOAT32, Value, refuse
 from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import UNLIMITED, Array, FullyConnected, Operator
-from mlf_sdk.compiler.svm import PairCoupling, PairVotes, SupportVectors, SvmKernel
 
 _KERNELS: Final = {
     "LINEAR": None, "POLY": SvmKernel.POLY, "RBF": SvmKernel.RBF, "SIGMOID": SvmKernel.SIGMOID,

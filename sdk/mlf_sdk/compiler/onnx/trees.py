@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.classical import Aggregate, TreeEnsemble
 from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.forest import LEAF, Forest, always_scored
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.trees import Aggregate, TreeEnsemble
 
 _AGGREGATES: Final = {
     "SUM": Aggregate.SUM, "AVERAGE": Aggregate.SUM, "MIN": Aggregate.MIN, "MAX": Aggregate.MAX,

@@ -31,10 +31,9 @@ from mlf_sdk.compiler.operators import (
     Reshape,
     Rounding,
 )
-from mlf_sdk.compiler.passes.constants import fold_constants
 from mlf_sdk.compiler.passes.layout import sink_transpositions
 from mlf_sdk.compiler.passes.moves import move_stored
-from mlf_sdk.compiler.passes.rewrite import Rewrite
+from mlf_sdk.compiler.passes.rewrite import Rewrite, has_effect
 from mlf_sdk.compiler.passes.signed import sign_values
 from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.reference import evaluate_one
@@ -84,6 +83,25 @@ def settled(graph: Graph) -> Graph:
     for change in SETTLING:
         graph = change(graph)
     return graph
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Compute what is made of constants alone, where it is no larger than they are in elements."""
+    rewrite = Rewrite(graph)
+    for position, operator in enumerate(graph.operators):
+        reads, written = rewrite.read(operator), rewrite.written(operator)
+        data = [v.data for v in reads if v.data is not None]
+        grows = sum(v.elements for v in written) > sum(a.size for a in data)
+        edge = any(v.id in graph.outputs for v in written)
+        if len(data) < len(reads) or not data or grows or edge or has_effect(operator):
+            continue
+        if not operator.has_meaning:
+            continue
+        for value, array in zip(written, evaluate_one(rewrite.values, operator, data), strict=True):
+            known = np.ascontiguousarray(array.astype(value.dtype).reshape(value.shape))
+            rewrite.values[value.id] = dataclasses.replace(value, data=known)
+        rewrite.put(position, None)
+    return rewrite.finish()
 
 
 SETTLING: Final = (sign_values, move_stored, sink_transpositions, compute_in_integers, fold_constants)

@@ -33,15 +33,15 @@ def reference(kind: type[Operator]) -> Callable[[Reference], Reference]:
 
 
 _FAMILIES: Final = {
+    "classical": ("PairCoupling", "PairVotes", "SupportVectors", "TreeEnsemble"),
     "computed": (
         *("Convolve", "DynamicQuantise", "GatherElements", "GatherSlices", "LabelEncoder", "LocalResponse"),
         *("PoolIndices", "ScatterElements", "ScatterSlices", "TopK"),
     ),
     "detection": ("DetectionPostProcess",),
-    "fused": ("Fused",),
     "layers": ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Pool2D", "Softmax", "TransposeConv"),
     "maps": ("Convert", "Map", "Table"),
-    "movement": ("ArgExtreme", "Move", "Reshape"),
+    "movement": ("ArgExtreme", "Fused", "Move", "Reshape"),
     "quantised": ("AddN", "L2Normalise", "UpdateSlice"),
     "reals": ("Accumulate", "Lookup", "MatMul", "Normalise", "Reduce", "Resample"),
     "recurrent": ("AppendRows", "Lstm", "Recurrent", "Svdf"),
@@ -56,8 +56,6 @@ _FAMILIES: Final = {
         ),
         *("SignalRfft", "SignalSpectralSubtraction", "SignalSquareRoot", "SignalWindow"),
     ),
-    "svm": ("PairCoupling", "PairVotes", "SupportVectors"),
-    "trees": ("TreeEnsemble",),
 }
 """Classes of operators by the module of their references, which is imported when one is computed."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References of operators that move, resize or choose elements."""
+"""References of operators that move, resize or choose elements, and of regions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import numpy as np
 
 from mlf_sdk.compiler.computed import ArgExtreme
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Array, Move, Reshape
-from mlf_sdk.compiler.reference import States, reference
+from mlf_sdk.compiler.operators import Array, Fused, Move, Reshape
+from mlf_sdk.compiler.reference import States, evaluate, reference
 
 
 @reference(Move)
@@ -35,3 +35,16 @@ def arg_extreme(graph: Graph, operator: ArgExtreme, inputs: list[Array], _: Stat
         backwards = np.flip(inputs[0], axis=operator.axis)
         return [inputs[0].shape[operator.axis] - 1 - function(backwards, axis=operator.axis)]
     return [function(inputs[0], axis=operator.axis)]
+
+
+@reference(Fused)
+def fused(graph: Graph, operator: Fused, inputs: list[Array], states: States) -> list[Array]:
+    """The outputs of the region."""
+    values = {v.id: v.data for v in graph.values if v.data is not None}
+    values.update(zip(operator.inputs, inputs, strict=True))
+    for one in operator.operators:
+        result = evaluate(graph, one, [values[i] for i in one.inputs], states)
+        for number, array in zip(one.outputs, result, strict=True):
+            value = graph.values[number]
+            values[number] = array.astype(value.dtype).reshape(value.shape)
+    return [values[i] for i in operator.outputs]
