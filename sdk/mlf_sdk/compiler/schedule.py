@@ -107,7 +107,7 @@ KERNELS: Final[Makers] = {
 }
 _REALS: Final[Makers] = {  # before those of `KERNELS`, where the result is of real numbers
     "Conv2D": ("floats.convolution:convolution",),
-    "DepthwiseConv2D": ("floats.depthwise:depthwise",),
+    "DepthwiseConv2D": ("floats.convolution:depthwise",),
     "FullyConnected": ("floats.convolution:dense",),
     "Pool2D": ("floats.pooling:pool_2d",),
     "Softmax": ("floats.rows:softmax",),

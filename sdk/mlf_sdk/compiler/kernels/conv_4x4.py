@@ -35,7 +35,7 @@ _REGISTERS: Final = 22  # that hold sums and weights
 def instructions(layout: Layout, channels: int, tile: tuple[int, int]) -> float:
     """Instructions of a row of the output in tiles of so many pixels and channels."""
     pixels, outputs = tile
-    taps = layout.rows * layout.used
+    taps = layout.depth
     turn = pixels + outputs + 2 * pixels * outputs + _LOOP / _TAPS
     group = taps * turn + _RESULT * pixels * outputs + _GROUP
     return -(-layout.ow // pixels) * (-(-channels // outputs) * group + (2 * pixels + 2) * taps)
@@ -63,7 +63,7 @@ def convolution(layer: Contraction) -> Kernel | None:
     words = np.concatenate([result[0][:, None], result[1]], axis=1)
     pixels, outputs = best_tile(Layout(layer, 1, 1), layer.channels)
     layout = Layout(layer, pixels, 1)
-    depth = layout.rows * layout.used
+    depth = layout.depth
     taps = -(-depth // _TAPS) * _TAPS
     layout.buffer_bytes = taps * pixels
     epilogue = Epilogue.of(rescale)

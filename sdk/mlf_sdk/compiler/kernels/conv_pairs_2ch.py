@@ -39,7 +39,7 @@ def convolution(layer: Contraction) -> Kernel | None:
     if not layer.is_int8() or layer.window.dilation[1] != 1 or layer.channels < _OUTPUTS:
         return None
     usual = Layout(layer, 1, 1)
-    depth = usual.rows * usual.used
+    depth = usual.depth
     taps = -(-depth // _TAPS) * _TAPS
     weights = groups_of(np.pad(layer.rows, ((0, 0), (0, taps - depth))), _OUTPUTS)
     chunks = [_chunks(group) for group in weights]
@@ -78,7 +78,7 @@ def convolution(layer: Contraction) -> Kernel | None:
 
 def _instructions(layout: Layout, channels: int, pixels: int, chunks: float) -> float:
     """Instructions of a row of the output, with so many chunks of two channels."""
-    taps, pairs = layout.rows * layout.used, -(-pixels // 2)
+    taps, pairs = layout.depth, -(-pixels // 2)
     turn, chunk = 2 * (5 * pairs + 2) + 4, 8 * pairs + 6
     group = taps / _TAPS * turn + chunks * chunk + 2 * (9 * pixels + 4 * pairs) + 24
     return -(-layout.ow // pixels) * (-(-channels // _OUTPUTS) * group + (5 * pairs + 2) * taps)

@@ -109,6 +109,7 @@ class Layout:
         _, self.ih, self.iw, self.ic = layer.x.shape
         _, self.oh, self.ow, _ = layer.y.shape
         self.layer = layer
+        self.channels = layer.channels
         self.window = window = layer.window
         kh, kw = window.size
         self.pointwise = window.is_pointwise(layer.x.shape, layer.y.shape)
@@ -127,6 +128,11 @@ class Layout:
         self.patch_rows = kh + lines - 1
         self.patch_columns = (self.pixels - 1) * window.stride[1] + kw
         self.overread_bytes = quad * self.row_quads - self.used  # bytes read past a row of the window
+
+    @property
+    def depth(self) -> int:
+        """Weights of a channel."""
+        return self.rows * self.used
 
     @property
     def _buffer_words(self) -> int:
@@ -171,7 +177,7 @@ class Layout:
         rows = window_starts(tops, window.stride[0], window.before[0], self.ih)
         columns = window_starts(lefts, window.stride[1], window.before[1], self.iw)
         read_from = (rows * self.iw + columns) * self.ic
-        ends = ((tops + self.lines - 1) * self.ow + lefts + self.pixels) * self.layer.channels
+        ends = ((tops + self.lines - 1) * self.ow + lefts + self.pixels) * self.channels
         written = np.maximum.accumulate(np.append(0, ends.reshape(-1)[:-1]))
         return of_parts(self.layer.x, self.layer.y, read_from.reshape(-1), written)
 
@@ -200,7 +206,7 @@ class Layout:
         """
         return self.layer.kernel(
             ("conv_1x1" if self.pointwise else "conv") + suffix,
-            self._body(tile, fast, self.layer.channels),
+            self._body(tile, fast, self.channels),
             helpers,
             constants,
             self._overlaps(),

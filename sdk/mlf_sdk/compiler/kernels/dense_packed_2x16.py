@@ -18,10 +18,11 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels import dense_shifted_words, windows
 from mlf_sdk.compiler.kernels.assembly import function_of_cores
+from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.rescale import Rescale, choose_short, low_words
 from mlf_sdk.compiler.kernels.scalar import ARM_V6M, ARM_V7M, UNIFIED
 from mlf_sdk.compiler.kernels.scaling import helpers
-from mlf_sdk.compiler.kernels.windows import Shape, Tile
+from mlf_sdk.compiler.kernels.windows import Tile
 from mlf_sdk.compiler.operators import Array
 
 OUTPUTS: Final = 4
@@ -32,7 +33,7 @@ HALF: Final = 1 << 15  # keeps the lower sum of a chunk from being negative
 _LEAST_BLOCKS: Final = 2  # of a chunk on average, where taking apart costs less than it brings
 
 
-def dense_tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
+def dense_tile(shape: Layout, rows: Array, bias: Array, rescale: Rescale) -> Tile:
     """Fully connected layer: four outputs at a time; as of `dense_shifted_words` where weights are too large."""
     outputs, inputs = rows.shape
     blocks, count = -(-inputs // BLOCK), -(-outputs // OUTPUTS)

@@ -17,9 +17,10 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.kernels.assembly import label
+from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
-from mlf_sdk.compiler.kernels.windows import Shape, Tile
+from mlf_sdk.compiler.kernels.windows import Tile
 from mlf_sdk.compiler.microkernels.builder import (
     HIGH_OUTPUT_WORDS,
     HIGH_WORD,
@@ -37,7 +38,7 @@ _OUTPUTS: Final = 4
 _TAPS: Final = 8  # of a turn of the loop
 
 
-def dense_tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
+def dense_tile(shape: Layout, rows: Array, bias: Array, rescale: Rescale) -> Tile:
     """Fully connected layer: four outputs at a time, their biases and then their words of weights side by side."""
     outputs, inputs = rows.shape
     taps, groups = -(-inputs // _TAPS) * _TAPS, -(-outputs // _OUTPUTS)

@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.kernels import windows
+from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.mve_copies import INCLUDE, copy_function
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
-from mlf_sdk.compiler.kernels.windows import Shape, Tile
+from mlf_sdk.compiler.kernels.windows import Tile
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,
     EVEN_WORD,
@@ -89,7 +90,7 @@ def table_words(bias: Array, rescale: Rescale) -> Array:
     return words
 
 
-def tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
+def tile(shape: Layout, rows: Array, bias: Array, rescale: Rescale) -> Tile:
     """Tile of one or two pixels."""
     count, depth = rows.shape
     vectors = Vectors.of(shape.pixels, depth, count)
@@ -116,7 +117,7 @@ def tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
     )
 
 
-def _copy_windows(name: str, copy: str, shape: Shape, bytes_: int) -> str:
+def _copy_windows(name: str, copy: str, shape: Layout, bytes_: int) -> str:
     """Function that copies windows; the weights of what lies behind one are zeros, and its last byte is written."""
     last = shape.pixels * bytes_ - 1
     mark = f"    ((int8_t *)b)[{last}] = 0;\n" if shape.rows * shape.used < bytes_ else ""

@@ -15,9 +15,10 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels import windows
 from mlf_sdk.compiler.kernels.assembly import GNU, UNALIGNED, label
+from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.rescale import Rescale, choose_short
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
-from mlf_sdk.compiler.kernels.windows import Shape, Tile
+from mlf_sdk.compiler.kernels.windows import Tile
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,
     HIGH_BYTES,
@@ -38,19 +39,19 @@ _SAFE_TAPS: Final = 256
 _ROWS: Final = 4
 
 
-def tile_m3(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
+def tile_m3(shape: Layout, rows: Array, bias: Array, rescale: Rescale) -> Tile:
     """Tile of up to six pixels for a Cortex-M3."""
     return _tile(shape, rows, bias, rescale, 23)
 
 
-def tile_m0(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile | None:
+def tile_m0(shape: Layout, rows: Array, bias: Array, rescale: Rescale) -> Tile | None:
     """Tile of up to four pixels for a Cortex-M0; None where two products of -128 and -128 may be added."""
     if rows.min(initial=0) <= -128:
         return None
     return _tile(shape, rows, bias, rescale, 16)
 
 
-def _tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale, apart: int) -> Tile:
+def _tile(shape: Layout, rows: Array, bias: Array, rescale: Rescale, apart: int) -> Tile:
     taps = -(-shape.depth // 4) * 4
     pairs = -(-shape.pixels // 2)
     weights = np.ascontiguousarray(np.pad(rows, ((0, 0), (0, taps - shape.depth))).reshape(-1))
@@ -74,7 +75,7 @@ def _tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale, apart: int) 
     )
 
 
-def _widen(name: str, shape: Shape, apart: int) -> str:
+def _widen(name: str, shape: Layout, apart: int) -> str:
     """Function that lays out windows, byte after byte, the pixels of a pair in a word.
 
     The last word is written although it meets weights of 0: the mark that a run leaves in its memory is exact.

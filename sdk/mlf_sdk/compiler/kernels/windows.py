@@ -36,24 +36,8 @@ class Tile:
     channels: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """Shape of a layer's tiles: the windows of ``pixels`` pixels, ``distance`` bytes apart."""
-
-    pixels: int
-    rows: int
-    used: int
-    distance: int
-    channels: int
-
-    @property
-    def depth(self) -> int:
-        """Weights of a channel."""
-        return self.rows * self.used
-
-
-TileMaker = Callable[[Shape, Array, Array, Rescale], Tile | None]
-"""Makes a tile of a shape, the weights (a row a channel), the biases and a requantisation; None: it does not fit."""
+TileMaker = Callable[[Layout, Array, Array, Rescale], Tile | None]
+"""Makes a tile of a layout, the weights (a row a channel), the biases and a requantisation; None: it does not fit."""
 
 
 def convolution(
@@ -78,11 +62,7 @@ def convolution(
         rescale = layer.rescale(choose)
         if rescale is None:
             return None
-        shape = Shape(
-            pixels=layout.pixels, rows=layout.rows, used=layout.used, distance=layout.distance,
-            channels=layer.channels,
-        )  # fmt: skip
-        tile = make(shape, layer.rows, layer.starts(rescale), rescale)
+        tile = make(layout, layer.rows, layer.starts(rescale), rescale)
         if tile is None:
             return None
         layout.buffer_bytes = tile.buffer_bytes
@@ -109,8 +89,9 @@ def dense(
         rescale = layer.rescale_of_all(choose) if of_all else layer.rescale(choose)
         if rescale is None:
             return None
-        shape = Shape(pixels=1, rows=1, used=layer.depth, distance=0, channels=layer.channels)
-        tile = make(shape, layer.rows, layer.starts(rescale), rescale)
+        layout = Layout(layer, 1, 1)
+        layout.distance = 0
+        tile = make(layout, layer.rows, layer.starts(rescale), rescale)
         if tile is None:
             return None
         body = f"    {tile.widen}(x0, b0, 0);\n    {tile.call.format('y0')};\n"
