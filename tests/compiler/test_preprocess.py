@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mlf_sdk
-from mlf_sdk.compiler.preprocess.image import decoded
+from mlf_sdk.compiler.preprocess.inputs import decoded
 from mlf_sdk.compiler.preprocess.plan import plan_of, preprocessed, raw_of
 from mlf_sdk.compiler.preprocess.section import section_of, section_text
 from mlf_sdk.errors import InputError

@@ -102,7 +102,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         coefficients: of the cosine transform of the logarithms (MFCC); None: the logarithms themselves.
         noise: subtract an estimate of the noise from each channel.
         gain: control the gain of each channel by that estimate.
-        unit: real value of 1 as a feature; see `mlf_sdk.compiler.preprocess.audio`.
+        unit: real value of 1 as a feature; see `mlf_sdk.compiler.preprocess.inputs`.
     """
 
     input: str = ""

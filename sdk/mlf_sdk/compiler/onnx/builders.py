@@ -9,7 +9,6 @@ from typing import Final
 from mlf_sdk.compiler.onnx import (
     blocks,
     dense,
-    einsum,
     functions,
     indices,
     layers,
@@ -38,8 +37,8 @@ BUILDERS: Final[dict[str, Builder]] = {
     "GlobalMaxPool": window.global_pool,
     "Gemm": dense.gemm,
     "MatMul": dense.mat_mul,
+    "Einsum": dense.einsum,
     **blocks.BUILDERS,
-    **einsum.BUILDERS,
     **functions.BUILDERS,
     **indices.BUILDERS,
     **qoperators.BUILDERS,

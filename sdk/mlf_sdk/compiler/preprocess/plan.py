@@ -80,11 +80,11 @@ def preprocessed(preprocessing: Preprocessing, raw: Array) -> Array:
     """Input of the model for one frame, or the samples of one inference; in the input's shape and type."""
     plan = plan_of(preprocessing)
     if isinstance(plan, ImagePlan):
-        from mlf_sdk.compiler.preprocess.image import image_input
+        from mlf_sdk.compiler.preprocess.inputs import image_input
 
         result = image_input(plan, raw)
     else:
-        from mlf_sdk.compiler.preprocess.audio import audio_input
+        from mlf_sdk.compiler.preprocess.inputs import audio_input
 
         result = audio_input(plan, raw)
     return np.ascontiguousarray(result.reshape(preprocessing.facts.shape))
