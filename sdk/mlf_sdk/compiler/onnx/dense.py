@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of matrix products, and of Einsum: sums, transpositions and products, one operand after the other."""
+"""Builders of matrix products, and of Einsum: sums, transpositions, products, an operand after the other."""
 
 from __future__ import annotations
 
