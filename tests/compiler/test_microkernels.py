@@ -16,7 +16,7 @@ from ccode import compiler
 from core_images import MACHINES, MISSING, START, emulate, emulator, image_text, link
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import core_named
-from mlf_sdk.compiler.kernels import conv_2ch_int8, mve, mve_depthwise, mve_rows, scalar
+from mlf_sdk.compiler.kernels import conv_2ch_int8, mve, mve_depthwise, mve_row_code, mve_row_tile, scalar
 from mlf_sdk.compiler.kernels.assembly import register_names
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.assignments import is_assignments
@@ -176,36 +176,48 @@ def test_c_of_a_tile_of_vectors_computes_what_was_recorded(
 
 
 @pytest.mark.parametrize(
-    ("size", "depth", "stride"), [((3, 3), 16, 1), ((2, 3), 32, 2), ((3, 3), 3, 2), ((1, 5), 4, 1)]
+    ("size", "depth", "stride", "pixels"),
+    [
+        *[((3, 3), 16, 1, 2), ((2, 3), 32, 2, 2), ((3, 3), 3, 2, 2), ((1, 5), 4, 1, 2)],
+        *[((1, 1), 8, 1, 2), ((1, 1), 116, 1, 2), ((1, 1), 32, 2, 2)],
+        *[((3, 3), 16, 1, 4), ((3, 3), 3, 2, 4), ((1, 5), 4, 1, 4), ((2, 3), 32, 2, 4), ((3, 3), 64, 1, 4)],
+    ],
 )
 @pytest.mark.parametrize(("form", "clamp"), [(Form.SINGLE, (-128, 127)), (Form.DOUBLE, (-90, 100))])
 def test_c_of_a_row_of_windows_computes_what_was_recorded(
-    size: tuple[int, int], depth: int, stride: int, form: Form, clamp: tuple[int, int], tmp_path: Path
+    size: tuple[int, int],
+    depth: int,
+    stride: int,
+    pixels: int,
+    form: Form,
+    clamp: tuple[int, int],
+    tmp_path: Path,
 ) -> None:
-    random, channels, pairs = np.random.default_rng(depth), 8, 2
-    (kh, kw), pixels = size, 2 * pairs
-    tile = mve_rows.RowTile(size, depth, stride, channels)
+    random, tiles = np.random.default_rng(depth), 2
+    channels = 132 if depth == 116 else 8
+    (kh, kw), count = size, pixels * tiles
+    tile = mve_row_tile.RowTile(size, depth, stride, channels, is_copied=size != (1, 1), pixels=pixels)
     assert tile.fits()
-    b = mve_rows.record(tile, Epilogue(form, 0, clamp, 3))
-    columns = (pixels - 1) * stride + kw
+    b = mve_row_code.record(tile, Epilogue(form, 0, clamp, 3))
+    columns = (count - 1) * stride + kw
     rows8 = random.integers(-128, 128, (kh, 1, columns * depth + 16)).astype(np.int8)
     rows8 = rows8[:, :, : rows8.shape[2] // 4 * 4].copy()
-    weights = random.integers(-128, 128, (channels, kh * kw * depth))
-    w = mve.group(tile.packed(weights), 4).transpose(0, 2, 1, 3).reshape(1, -1)
-    p = table(random, channels // 4)
-    y, got = np.zeros((1, channels * pixels), np.int64), np.zeros(channels * pixels, np.int8)
-    words_or_bytes = [(row.view("<i4") if tile.is_whole else row).astype(np.int64) for row in rows8]
-    memory = {"window": [(row, 0) for row in words_or_bytes], "w": w, "p": p, "y": y}
-    interpret(b, MVE.meanings, memory, n=channels, pairs=pairs)
+    weights = random.integers(-128, 128, (channels, kh * kw * depth)).astype(np.int8)
+    numbers = table(random, channels // 4).reshape(-1, 4, 4).transpose(0, 2, 1).reshape(channels, 4)
+    w, p = tile.packed(weights)[None], tile.table(numbers)[None]
+    y, got = np.zeros((1, channels * count), np.int64), np.zeros(channels * count, np.int8)
+    words_or_bytes = [(row.view("<i4") if tile.has_words else row).astype(np.int64) for row in rows8]
+    memory = {"window": [(row, 0) for row in words_or_bytes], "w": w.astype(np.int64), "p": p, "y": y}
+    interpret(b, MVE.meanings, memory, n=channels, tiles=tiles)
     addresses = np.array([row.ctypes.data for row in rows8], np.uintp)
-    run_c(b, MVE.meanings, tmp_path, addresses, w.astype(np.int8), p.astype(np.int32), got, channels, pairs)
+    run_c(b, MVE.meanings, tmp_path, addresses, w, p, got, channels, tiles)
     np.testing.assert_array_equal(got, y[0])
 
-    windows = [rows8[:, 0, pixel * tile.distance :][:, : kw * depth].reshape(-1) for pixel in range(pixels)]
-    bias, multiplier, addend, shift = p.reshape(-1, 4, 4).transpose(1, 0, 2).reshape(4, -1)
-    values = (np.array(windows, np.int64) @ weights.T + bias) * multiplier + (1 << 30) >> 31
+    windows = [rows8[:, 0, pixel * tile.distance :][:, : kw * depth].reshape(-1) for pixel in range(count)]
+    bias, multiplier, addend, shift = numbers.T
+    values = (np.array(windows, np.int64) @ weights.astype(np.int64).T + bias) * multiplier + (1 << 30) >> 31
     values = values + (values >> 31 if form is Form.DOUBLE else 0) + addend >> -shift
-    np.testing.assert_array_equal(y.reshape(pixels, channels), np.clip(values, *clamp))
+    np.testing.assert_array_equal(y.reshape(count, channels), np.clip(values, *clamp))
     assert len({*y[0]}) > 2
 
 

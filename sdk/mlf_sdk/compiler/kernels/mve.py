@@ -251,21 +251,29 @@ def pointers_of_words(rows: int) -> tuple[str, str]:
 
 
 def requantise(
-    b: Builder, sums: Sequence[Register], epilogue: Epilogue, rows: Iterator[Sequence[Register]]
+    b: Builder,
+    sums: Sequence[Register],
+    epilogue: Epilogue,
+    rows: Iterator[Sequence[Register]],
+    *,
+    word: str = "",
 ) -> None:
     """Record the requantisation of vectors of sums; ``rows`` load multipliers, addends and shifts.
 
     Args:
         rows: for each vector of sums, or one for all.
+        word: "_word" where they are words, for all lanes.
     """
     for value, multiplier in _each(sums, next(rows)):
-        b.vector("multiply_high_32", value, multiplier, into=value)
+        b.vector(f"multiply_high{word}_32", value, multiplier, into=value)
     if epilogue.form is Form.DOUBLE:
         for value in sums:
             b.vector("add_32", value, b.vector("sign_32", value), into=value)
-    for name in ("add_32", "shift_by_negative_32"):
-        for value, words in _each(sums, next(rows)):
-            b.vector(name, value, words, into=value)
+    for value, words in _each(sums, next(rows)):
+        b.vector(f"add{word}_32", value, words, into=value)
+    for value, words in _each(sums, next(rows)):
+        operands = (words, value) if word else (value, words)
+        b.vector(f"shift_by_negative{word}_32", *operands, into=value)
 
 
 def limit(b: Builder, values: Sequence[Register], epilogue: Epilogue) -> None:

@@ -24,6 +24,26 @@ COPY_BYTES: Final = f"""static inline void copy_bytes(int8_t *d, const int8_t *s
 #endif
 }}
 """
+INTERLEAVE_ROWS: Final = f"""static void interleave_rows(const int8_t *const *rows, int8_t *d, int32_t n)
+{{
+#if {MVE}
+    for (int32_t t = 0; t < n; t += 16) {{
+        const int32_t at = t < n - 16 ? t : n - 16;
+        int8x16x4_t v;
+        v.val[0] = vldrbq_s8(rows[0] + at);
+        v.val[1] = vldrbq_s8(rows[1] + at);
+        v.val[2] = vldrbq_s8(rows[2] + at);
+        v.val[3] = vldrbq_s8(rows[3] + at);
+        vst4q_s8(d + 4 * at, v);
+    }}
+#else
+    for (int32_t t = 0; t < 4 * n; ++t) {{
+        d[t] = rows[t % 4][t / 4];
+    }}
+#endif
+}}
+"""
+"""Function ``(rows, to, bytes)`` that makes a word of each column of four rows, of at least 16 bytes."""
 
 
 def copy_function(name: str, count: int) -> str:

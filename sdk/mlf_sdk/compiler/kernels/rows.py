@@ -19,7 +19,7 @@ def depthwise(layer: Contraction, choose: Chooser = choose_rescale) -> Kernel | 
     window = layer.window
     (kh, kw), across = window.size, window.stride[1]
     apart = window.dilation[0] != 1 or (window.dilation[1] != 1 and kw != 1)
-    if not layer.is_int8() or (apart and not _is_inside(layer)) or (window.dilation[1] != 1 and kw != 1):
+    if not layer.is_int8() or (apart and not is_inside(layer)) or (window.dilation[1] != 1 and kw != 1):
         return None
     rescale = layer.rescale(choose)
     if rescale is None:
@@ -33,7 +33,7 @@ def depthwise(layer: Contraction, choose: Chooser = choose_rescale) -> Kernel | 
         if layer.multiplier > 1
         else ""
     )
-    rows_of = rows_inside if _is_inside(layer) else ring_of_rows
+    rows_of = rows_inside if is_inside(layer) else ring_of_rows
     body, ring_bytes, overlaps = rows_of(
         layer,
         f"""        for (int32_t ox = 0; ox < {ow}; ++ox) {{
@@ -54,7 +54,7 @@ def depthwise(layer: Contraction, choose: Chooser = choose_rescale) -> Kernel | 
     return layer.kernel("depthwise", body, texts, constants, overlaps, workspace_bytes=ring_bytes)
 
 
-def _is_inside(layer: Contraction) -> bool:
+def is_inside(layer: Contraction) -> bool:
     """True for windows that cover no padding."""
     window, extents = layer.window, zip(layer.x.shape[1:3], layer.y.shape[1:3], strict=True)
     ends = [
@@ -89,7 +89,8 @@ def ring_of_rows(
 
     Args:
         compute: C text for a row of the output; ``rows`` has the rows of the window.
-        copy, fill: functions that copy a row and fill one, with a byte without its sign unless it is ``memset``.
+        copy, fill: functions that copy a row and fill one, with a byte without its sign unless it is ``memset``;
+            ``@`` in the name of the former stands for the bytes of a row, which it is not given then.
     """
     x, y, window = layer.x, layer.y, layer.window
     _, ih, iw, channels = x.shape
@@ -99,17 +100,20 @@ def ring_of_rows(
     row = columns * channels
     written = ow * y.shape[3]
     left = window.before[1] * channels
-    inner = min(iw, columns - window.before[1]) * channels
+    inner = copied_bytes(layer)
+    size = "" if "@" in copy else f", {inner}"
     fill_value = x.zero_point if fill == "memset" else x.zero_point & 255
     body = f"""    int8_t *ring = (int8_t *)b0;
     int32_t loaded = 0;
+    {fill}(ring, {fill_value}, {kh * row});
     for (int32_t oy = 0; oy < {oh}; ++oy) {{
         for (; loaded < oy * {down} + {kh}; ++loaded) {{
             int32_t iy = loaded - {window.before[0]};
             int8_t *r = ring + loaded % {kh} * {row};
-            {fill}(r, {fill_value}, {row});
             if (iy >= 0 && iy < {ih}) {{
-                {copy}(r + {left}, x0 + iy * {iw * channels}, {inner});
+                {copy.replace("@", str(inner))}(r + {left}, x0 + iy * {iw * channels}{size});
+            }} else {{
+                {fill}(r, {fill_value}, {row});
             }}
         }}
         const int8_t *rows[{kh}];
@@ -121,6 +125,13 @@ def ring_of_rows(
     starts = window_starts(np.arange(1, oh) * down + kh - down, 1, window.before[0], ih)
     read_from = np.append(0, starts) * (iw * channels)
     return body, kh * row, of_parts(x, y, read_from, np.arange(oh) * written)
+
+
+def copied_bytes(layer: Contraction) -> int:
+    """Bytes of a row of the input that `ring_of_rows` copies."""
+    _, _, width, channels = layer.x.shape
+    columns = (layer.y.shape[2] - 1) * layer.window.stride[1] + layer.window.size[1]
+    return int(min(width, columns - layer.window.before[1]) * channels)
 
 
 def short_depthwise(layer: Contraction) -> Kernel | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -96,8 +97,12 @@ def _scan(
         taken = {places[r] for r in active if not r.kind.file} | {*held.values()}
         free = [n for n in range(len(target.registers.all)) if n not in taken]
         avoided = {n for r in fresh for n in _avoided(ranges[r], bound, target)}
-        unclaimed = [n for n in free if n not in avoided]
-        free = unclaimed if len(unclaimed) >= len(fresh) else free
+        claimed = {n for r in fresh for n in _avoided(ranges[r], bound, target, whole=True)}
+        for claims in (avoided, claimed):
+            unclaimed = [n for n in free if n not in claims]
+            if len(unclaimed) >= len(fresh):
+                free = unclaimed
+                break
         active |= set(fresh)
         if fresh[0] in groups and fresh[0] not in held:
             held |= dict(zip(groups[fresh[0]], free, strict=False))
@@ -136,13 +141,18 @@ def _bound(
     return others
 
 
-def _avoided(live: tuple[int, int], bound: list[tuple[str, int]], target: InstructionSet) -> set[int]:
+def _avoided(
+    live: tuple[int, int], bound: list[tuple[str, int]], target: InstructionSet, *, whole: bool = False
+) -> set[int]:
     """Registers that others, which may not be in any, will ask for while a value is live.
 
     Args:
         bound: groups of these others, and where they are written first.
+        whole: only those of groups that others ask for as often as there are registers.
     """
-    groups = {group for group, start in bound if live[0] <= start < live[1]}
+    asked = Counter(group for group, start in bound if live[0] <= start < live[1])
+    sizes = {group: len(target.registers.groups[group]) for group in asked}
+    groups = [group for group, times in asked.items() if not whole or times >= sizes[group]]
     return {n for group in groups for n in target.registers.numbers(group)}
 
 

@@ -2,9 +2,9 @@
 """Meanings of operations on vectors, memory or several results: assignments valid as C and as Python.
 
 ``16: d.s8[k] = a[k]`` runs for k = 0 to 15: lane k of the result is element k behind the pointer ``a``.
-Results are ``d`` and ``e``, operands ``a``, ``b``, ``c``; lanes are ``s8``, ``s16`` and ``u32``; assignments
-are divided by semicolons. Where the last operand is a number of lanes (a predicate), only those run; other
-lanes of a result are then 0. A pointer that is also a result moves ``i`` bytes on.
+Results are ``d`` and ``e``, operands ``a``, ``b``, ``c``; lanes are ``s8``, ``s16`` and ``u32``, and may be
+indices; assignments are divided by semicolons. Where the last operand is a number of lanes (a predicate),
+only those lanes run; others of a result are then 0. A pointer that is also a result moves ``i`` bytes on.
 
 Words that are only used as numbers of 16 or 8 bits are a variable each in C, which any core loads as fast.
 """
@@ -47,7 +47,7 @@ GROUP_TYPE: Final = """typedef union {
 """Lanes of a group of registers, as many as C takes at once; each core takes its own number."""
 _BITS: Final = {"s8": 8, "s16": 16, "u32": 32}
 _CASTS: Final = {"s8": "(int8_t)", "s16": "(int16_t)", "u32": ""}
-_OPERAND: Final = re.compile(r"\b([a-e])\b(?:\.(\w+))?(\[[^]]*\])?")
+_OPERAND: Final = re.compile(r"\b([a-e])\b(?:\.(\w+))?(\[(?:[^][]|\[[^]]*\])*\])?")
 _CALL: Final = re.compile(r"\b(\w+)\(")
 
 
@@ -86,7 +86,10 @@ def c_statements(
     def operand(match: re.Match[str]) -> str:
         letter, lanes, index = match.groups()
         name = names[letters[letter]]
-        return f"(uint32_t){name}{f'.{lanes}' if lanes else ''}{index}" if index else name
+        return f"(uint32_t){name}{f'.{lanes}' if lanes else ''}{within(index)}" if index else name
+
+    def within(index: str) -> str:
+        return _OPERAND.sub(operand, index)
 
     lines, is_new = [], _predicate(o) is not None
     for r in (r for r in o.results if r in declared):
@@ -94,12 +97,12 @@ def c_statements(
         declared.discard(r)
     body = []
     for target, value in assignments:
-        letter, lanes = target[0], re.search(r"\.(\w+)", target)
+        letter, lanes = target[0], re.match(r".\.(\w+)", target)
         register = letters[letter]
         cast = _CASTS[lanes[1]] if lanes else ""
         if register.kind.unit:
             cast = f"({register.kind.c_type.rstrip(' *')})"
-        place = names[register] + target[1:]
+        place = names[register] + within(target[1:])
         text = _OPERAND.sub(operand, _CALL.sub(r"word_\1(", value))
         line = f"{place} = {cast}({text});" if cast else f"{place} = {text};"
         body.append(re.sub(r"\bk\b", "lane", re.sub(r"\bi\b", str(o.i), line)))
@@ -141,12 +144,13 @@ class _Elements:
 
     def __init__(self, elements: NDArray[np.int64], place: int, unit: int) -> None:
         self._elements, self._place, self._bits = elements, place, 8 * unit
+        self._sets = np.arange(len(elements))
 
-    def __getitem__(self, k: int) -> NDArray[np.int64]:
-        return self._elements[:, self._place + k]
+    def __getitem__(self, k: int | NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._elements[self._sets, self._place + k]
 
-    def __setitem__(self, k: int, value: Any) -> None:  # noqa: ANN401 - a number, or one for each set
-        self._elements[:, self._place + k] = signed(value, self._bits)
+    def __setitem__(self, k: int | NDArray[np.int64], value: Any) -> None:  # noqa: ANN401 - one, or for each set
+        self._elements[self._sets, self._place + k] = signed(value, self._bits)
 
 
 def run(o: Operation, meaning: str, values: dict[Register, Any], sets: int) -> None:
