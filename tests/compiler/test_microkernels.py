@@ -207,7 +207,8 @@ def test_c_of_a_row_of_windows_computes_what_was_recorded(
     w, p = tile.packed(weights)[None], tile.table(numbers)[None]
     y, got = np.zeros((1, channels * count), np.int64), np.zeros(channels * count, np.int8)
     words_or_bytes = [(row.view("<i4") if tile.has_words else row).astype(np.int64) for row in rows8]
-    memory = {"window": [(row, 0) for row in words_or_bytes], "w": w.astype(np.int64), "p": p, "y": y}
+    memory = {"window": [(row, 0) for row in words_or_bytes], "y": y}
+    memory |= {"w": w.astype(np.int64), "p": p.astype(np.int64)}
     interpret(b, MVE.meanings, memory, n=channels, tiles=tiles)
     addresses = np.array([row.ctypes.data for row in rows8], np.uintp)
     run_c(b, MVE.meanings, tmp_path, addresses, w, p, got, channels, tiles)

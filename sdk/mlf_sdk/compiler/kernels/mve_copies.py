@@ -27,14 +27,22 @@ COPY_BYTES: Final = f"""static inline void copy_bytes(int8_t *d, const int8_t *s
 INTERLEAVE_ROWS: Final = f"""static void interleave_rows(const int8_t *const *rows, int8_t *d, int32_t n)
 {{
 #if {MVE}
-    for (int32_t t = 0; t < n; t += 16) {{
-        const int32_t at = t < n - 16 ? t : n - 16;
-        int8x16x4_t v;
-        v.val[0] = vldrbq_s8(rows[0] + at);
-        v.val[1] = vldrbq_s8(rows[1] + at);
-        v.val[2] = vldrbq_s8(rows[2] + at);
-        v.val[3] = vldrbq_s8(rows[3] + at);
-        vst4q_s8(d + 4 * at, v);
+    const int8_t *s0 = rows[0], *s1 = rows[1], *s2 = rows[2], *s3 = rows[3];
+    int8x16x4_t v;
+    for (int32_t t = 0; t < n / 16; ++t, s0 += 16, s1 += 16, s2 += 16, s3 += 16, d += 64) {{
+        v.val[0] = vldrbq_s8(s0);
+        v.val[1] = vldrbq_s8(s1);
+        v.val[2] = vldrbq_s8(s2);
+        v.val[3] = vldrbq_s8(s3);
+        vst4q_s8(d, v);
+    }}
+    if (n % 16 != 0) {{
+        const int32_t back = 16 - n % 16;
+        v.val[0] = vldrbq_s8(s0 - back);
+        v.val[1] = vldrbq_s8(s1 - back);
+        v.val[2] = vldrbq_s8(s2 - back);
+        v.val[3] = vldrbq_s8(s3 - back);
+        vst4q_s8(d - 4 * back, v);
     }}
 #else
     for (int32_t t = 0; t < 4 * n; ++t) {{

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolution for cores with the vector extension (MVE, Helium) row by row, with the same in plain C.
 
-Windows lie in padded rows in a ring. Those of one pixel lie in the input itself, some pixels of which are a row.
+Windows lie in padded rows in a ring. Those of one pixel need none: some pixels are a row, which is copied so that the
+output may lie over the input.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.mve import pointers_of_words, table_words
-from mlf_sdk.compiler.kernels.mve_copies import COPY_BYTES, INCLUDE, copy_function
+from mlf_sdk.compiler.kernels.mve_copies import INCLUDE, copy_function
 from mlf_sdk.compiler.kernels.mve_row_code import record
 from mlf_sdk.compiler.kernels.mve_row_tile import RowTile
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts
@@ -26,7 +27,7 @@ from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import recorded
 
 _LANES: Final = 16
-_MOST_PIXELS: Final = 24  # of a row, which are read before others are written over them
+_MOST_PIXELS: Final = 24  # of a row of windows of one pixel
 _MOST_TWICE: Final = 16  # a pixel in so many may be computed twice
 _ROW_COST: Final = 16  # instructions of a row for four channels beside its pairs of pixels
 _PAIR: Final = 2  # pixels of a tile in such a row
@@ -55,9 +56,8 @@ def convolution(layer: Contraction) -> Kernel | None:
     words, pointers = pointers_of_words(kh) if tile.has_words else ("", "rows")
     call = f"{words}        {name}({pointers}, p0, p1, y0 + @, {layer.channels}, {count // tile.pixels});\n"
     body, size_bytes, overlaps = _body(layer, tile, call, count if is_flat else 0)
-    copied = copied_bytes(layer)
-    exact = f"copy_{copied}_bytes"
-    copies = {"copy_bytes": COPY_BYTES, exact: copy_function(exact, copied)}
+    sizes = (copied_bytes(layer), count * tile.depth)
+    copies = {f"copy_{size}_bytes": copy_function(f"copy_{size}_bytes", size) for size in sizes}
     texts: Mapping[str, str] = {
         "mve": INCLUDE,
         **{copy: text for copy, text in copies.items() if f"{copy}(" in body},
@@ -113,23 +113,17 @@ def pixels_of_row(pixels: int, steps: int) -> int:
 
 
 def _flat_rows(layer: Contraction, call: str, count: int, tail_bytes: int) -> tuple[str, int, Overlaps]:
-    """`_body` for rows of ``count`` pixels; the last is copied where vectors would reach beyond the input."""
+    """`_body` for rows of ``count`` pixels, which are copied before any output is written over them."""
     pixels, depth, channels = layer.y.shape[1] * layer.y.shape[2], layer.x.shape[3], layer.channels
-    last, size_bytes = pixels - count, 0
-    copy = ""
-    if tail_bytes:
-        size_bytes = count * depth + tail_bytes
-        copy = f"""        if (at == {last}) {{
-            copy_bytes((int8_t *)b0, rows[0], {count * depth});
-            memset((int8_t *)b0 + {count * depth}, 0, {tail_bytes});
-            rows[0] = (const int8_t *)b0;
-        }}
-"""
-    body = f"""    for (int32_t t = 0; t < {pixels}; t += {count}) {{
+    last, size_bytes = pixels - count, count * depth
+    tail = f"    memset((int8_t *)b0 + {size_bytes}, 0, {tail_bytes});\n" if tail_bytes else ""
+    body = f"""{tail}    for (int32_t t = 0; t < {pixels}; t += {count}) {{
         const int32_t at = t < {last} ? t : {last};
         const int8_t *rows[1];
-        rows[0] = x0 + at * {depth};
-{copy}{call.replace("@", f"at * {channels}")}    }}
+        copy_{size_bytes}_bytes((int8_t *)b0, x0 + at * {depth});
+        rows[0] = (const int8_t *)b0;
+{call.replace("@", f"at * {channels}")}    }}
 """
     starts = np.minimum(np.arange(0, pixels, count), last)
-    return body, size_bytes, of_parts(layer.x, layer.y, starts * depth, (starts + count) * channels)
+    written = np.append(0, starts[:-1] + count)
+    return body, size_bytes + tail_bytes, of_parts(layer.x, layer.y, starts * depth, written * channels)
