@@ -19,10 +19,9 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
+from mlf_sdk.compiler.kernels.kernel import Kernel, of_parts, tile_of, window_starts
 from mlf_sdk.compiler.kernels.mve import limit, requantise, table_words
 from mlf_sdk.compiler.kernels.mve_copies import INCLUDE, INTERLEAVE_ROWS
-from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,

@@ -15,12 +15,11 @@ from msgspec.structs import replace
 
 from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
+from mlf_sdk.compiler.kernels.kernel import Kernel, Overlaps, of_parts, tile_of
 from mlf_sdk.compiler.kernels.mve import pointers_of_words, table_words
 from mlf_sdk.compiler.kernels.mve_copies import INCLUDE, copy_function
 from mlf_sdk.compiler.kernels.mve_row_code import record
 from mlf_sdk.compiler.kernels.mve_row_tile import RowTile
-from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.kernels.rows import copied_bytes, is_inside, ring_of_rows, rows_inside
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
