@@ -23,8 +23,9 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.package import make_keys
 from mlf_sdk.targets.registry import project_target
 from mlf_sdk.targets.target import TargetChoice
+from mlf_sdk.wire.difference import Base
 from mlf_sdk.wire.package import DevicePackages, PackageError, PackageOpcode, PackageStatus
-from mlf_sdk.wire.params import DeviceParams, ParamsError
+from mlf_sdk.wire.params import BlobStatus, DeviceParams, ParamsError
 from mlf_sdk.wire.session import Session
 
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8)
@@ -237,6 +238,46 @@ def test_a_transfer_goes_on_where_it_was_cut(host: Field) -> None:
         DevicePackages(session, 0).push_package(package, lambda done, _: counted.append(done))
         assert counted[0] > received
         assert DevicePackages(session, 0).package_info().total == 0
+
+
+def test_a_base_that_the_device_does_not_have_costs_a_whole_transfer(
+    host: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copied bytes that are others, or not there, are refused by code; then all of it is sent.
+
+    The image's own parameters, copied whole, are whole (HASH); a mixture of both is not even that (CRC).
+    """
+    statuses: list[int] = []
+    call = DevicePackages._call
+
+    def recorded(device: DevicePackages, *args: object, **options: object) -> bytes:
+        try:
+            return call(device, *args, **options)  # type: ignore[arg-type]
+        except (PackageError, ParamsError) as error:
+            statuses.append(error.status)
+            raise
+
+    monkeypatch.setattr(DevicePackages, "_call", recorded)
+    package = host.half_package(6)
+    body = package.data[HEAD_BYTES:]
+    size = package.manifest.params_bytes
+    refusals = {None: [PackageStatus.HASH], 0: [BlobStatus.RANGE, BlobStatus.CRC]}
+    for version, expected in refusals.items():
+        host.forget()
+        statuses.clear()
+        with host.booted() as session:
+            device = DevicePackages(session, 0)
+            before = device.package_info()
+            crc = device.info().header_crc  # of what the image has: none of the new parameters
+            base = Base(version=version, header_crc=crc, content=body, params_bytes=size)
+            after = device.push_package(package, bases=[base])
+            assert (before.version, after.version) == (0, 6)
+            assert statuses == expected
+            assert device.sent_bytes > len(body)
+            np.testing.assert_array_equal(
+                session.infer(0, [X.reshape(session.info.models[0].inputs[0].shape)])[0],
+                np.load(host.cases)["0"][0],
+            )
 
 
 def test_outputs_of_before_an_update_are_not_valid_after_it(host: Field) -> None:

@@ -14,7 +14,7 @@ from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.tools.signing import KEY_ID_BYTES
 from mlf_sdk.wire.codes import DeviceError, Status
 from mlf_sdk.wire.difference import Base, pieces
-from mlf_sdk.wire.params import DeviceParams
+from mlf_sdk.wire.params import BlobStatus, DeviceParams, ParamsError
 from mlf_sdk.wire.protocol import MessageError
 from mlf_sdk.wire.transport import Deadline
 
@@ -61,6 +61,16 @@ PACKAGE_STATUS_TEXT = {
     PackageStatus.HASH: "its content is not what was signed",
     PackageStatus.CASE: "a self-test case failed on the device",
 }
+
+
+# Refusals of content, which say that what was copied is not what the host took it for.
+_OTHER_CONTENT = (
+    PackageStatus.HASH,
+    BlobStatus.CRC,
+    BlobStatus.FORMAT,
+    BlobStatus.SIZE,
+    BlobStatus.MISMATCH,
+)
 
 
 class PackageError(TargetError):
@@ -174,16 +184,18 @@ class DevicePackages(DeviceParams):
         known = self._known(bases, info)
         goes_on = info.total == len(package.data) and info.signature == package.signature[:KEY_ID_BYTES]
         start = info.received if goes_on and info.received >= HEAD_BYTES else 0
-        if known:
-            self._write_difference(package.data, known, info.program_bytes, progress, start)
-        else:
-            self._write(package.data, info.program_bytes, progress, start=start, stop=HEAD_BYTES)
         try:
+            if known:
+                self._write_difference(package.data, known, info.program_bytes, progress, start)
+            else:
+                self._write(package.data, info.program_bytes, progress, start=start, stop=HEAD_BYTES)
             after = PackageInfo.unpack(self._commit(), self.where)
-        except PackageError as error:
-            if error.status is not PackageStatus.HASH or not (known or start):
+        except (PackageError, ParamsError) as error:
+            is_other = error.status in _OTHER_CONTENT and (known or start)
+            is_smaller = error.status == BlobStatus.RANGE and known
+            if not (is_other or is_smaller):
                 raise
-            return self.push_package(package, progress)  # it has something else than was thought: all of it
+            return self.push_package(package, progress)  # not what it was thought to have: the rest, or all
         if after.version != package.manifest.version:
             raise TargetError(
                 f"the device says version {after.version} after an update to {package.manifest.version}",
