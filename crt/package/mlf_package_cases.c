@@ -6,14 +6,13 @@
 
 enum { TYPE_INT = 0, TYPE_UINT = 1, TYPE_FLOAT = 2, TOLERANCE_BYTES = 4 };
 
-/* An element of an integer type of 8, 16 or 32 bits. */
-static int64_t element(const uint8_t *data, uint32_t type_code, uint32_t bytes) {
+/* An element of an integer type of 8, 16 or 32 bits, as an unsigned number in the same order. */
+static uint32_t element(const uint8_t *data, uint32_t type_code, uint32_t bytes) {
   uint32_t value = 0;
   for (uint32_t i = 0; i < bytes; i++) {
     value |= (uint32_t)data[i] << (8u * i);
   }
-  const uint32_t sign = 1u << (8u * bytes - 1u);
-  return type_code == TYPE_INT && (value & sign) != 0 ? (int64_t)value - 2 * (int64_t)sign : (int64_t)value;
+  return type_code == TYPE_INT ? value ^ 1u << (8u * bytes - 1u) : value;
 }
 
 static int floats_agree(const uint8_t *got, const uint8_t *wanted, uint32_t size, const uint8_t *tolerance) {
@@ -46,9 +45,9 @@ static int agree(const mlf_tensor_t *tensor, const uint8_t *wanted, const uint8_
     return memcmp(got, wanted, tensor->size_bytes) == 0;
   }
   for (uint32_t at = 0; at + bytes <= tensor->size_bytes; at += bytes) {
-    const int64_t difference =
-        element(&got[at], tensor->type_code, bytes) - element(&wanted[at], tensor->type_code, bytes);
-    if ((difference < 0 ? -difference : difference) > (int64_t)most) {
+    const uint32_t a = element(&got[at], tensor->type_code, bytes);
+    const uint32_t b = element(&wanted[at], tensor->type_code, bytes);
+    if ((a > b ? a - b : b - a) > most) {
       return 0;
     }
   }

@@ -204,6 +204,7 @@ class _Renderer:
             "more_arenas": more_arenas,
             "runtime_sources": runtime,
             "small_sources": [p for p in runtime if p.startswith(("crt/platform/", "crt/baremetal/"))],
+            "signed_sources": [p for p in runtime if p.startswith(("crt/package/", "crt/secure/"))],
             "cmsis_nn": cmsis,
             "expected": [len(outputs) for outputs in self.expected if outputs],
             "p": self._mlperf_values(),
