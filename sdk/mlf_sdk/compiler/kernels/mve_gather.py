@@ -157,7 +157,7 @@ def depthwise(layer: Contraction) -> Kernel | None:
     read_from = window_starts(starts, stride, above, ih)
     written = np.append(0, starts[:-1] + patches.rows)
     return layer.kernel(
-        "depthwise_3x3",
+        "depthwise",
         body,
         texts,
         constants,
