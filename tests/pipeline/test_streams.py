@@ -19,10 +19,13 @@ from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import InputError, NotPossibleError
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.testing.badline import Faults
+from mlf_sdk.testing.fake import FakeDevice, FakeModel, FakeStream, FakeTensor
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.wire import protocol
 from mlf_sdk.wire.codes import DeviceError, Opcode, Status
+from mlf_sdk.wire.rows import RowFeed
 from row_networks import whole_network
+from rpc_models import session_over
 from tflite_models import Maker
 
 ROWS = 16
@@ -160,6 +163,85 @@ def test_a_line_that_loses_bytes(model: Path, project: Path) -> None:
             image, wanted = expected(model, seed)
             assert session.infer(info, [image])[0].tobytes() == wanted
         assert line.to_device.counts.flipped + line.to_host.counts.flipped > 0
+
+
+def fake_of(model: Path) -> FakeDevice:
+    """A fake device whose model keeps the rows as they come, and runs the reference on them."""
+    graph = load_tflite(model)
+    image, output = graph.values[graph.inputs[0]], graph.values[graph.outputs[0]]
+    size, made = image.elements, output.elements
+
+    def take(arena: bytearray, row: int, data: bytes) -> None:
+        arena[row * len(data) : (row + 1) * len(data)] = data
+
+    def run(arena: bytearray) -> None:
+        values = np.frombuffer(bytes(arena[:size]), np.int8).reshape(image.shape)
+        arena[size:] = Interpreter(graph).run([values])[0].tobytes()
+
+    tensors = [
+        FakeTensor(name=one.name, offset=offset, shape=one.shape, size_bytes=one.elements, type_code=0)
+        for one, offset in ((image, 0), (output, size))
+    ]
+    stream = FakeStream(input=0, row_bytes=size // ROWS, compute=take)
+    parts = {"inputs": (tensors[0],), "outputs": (tensors[1],), "run": run, "stream": stream}
+    return FakeDevice([FakeModel(name="rows", arena=bytearray(size + made), **parts)])
+
+
+def test_the_fake_device_answers_as_the_server(model: Path, session: OpenTarget) -> None:
+    """The same requests, right and wrong ones, at both: the same status, and the same contents."""
+    fake = session_over(fake_of(model).feed)
+    fake.hello()
+    devices = (fake, session.session)
+    assert fake.info.models[0].inputs[0].streamed
+    data, random = expected(model, 10)[0].tobytes(), np.random.default_rng(11)
+    at, counts = 0, dict.fromkeys(("ok", "refused", "runs"), 0)
+    for _ in range(400):
+        kind, offset = int(random.integers(10)), max(0, at - int(random.integers(-1, 3)) * 20)
+        piece = data[offset : offset + int(random.integers(200))]
+        if kind == 8:
+            piece, offset = data[at : at + 400], at
+        request, opcode = protocol.WriteRequest(0, 0, offset).pack() + piece, Opcode.WRITE
+        if kind == 9 or (kind < 3 and at == len(data)):
+            request, opcode = protocol.RunRequest(0, 1 + (kind == 1)).pack(), Opcode.RUN
+        elif kind == 7:
+            direction, index = (int(n) for n in random.integers(0, 2, 2))
+            request, opcode = protocol.ReadRequest(0, direction, index, 0, 5).pack(), Opcode.READ
+        answers: list[object] = []
+        for device in devices:
+            try:
+                body = device.extension(opcode, request)
+            except DeviceError as error:
+                answers.append(error.status)
+            else:
+                answers.append(body[:8] if opcode is Opcode.RUN else body)  # ticks are the device's own
+        assert answers[0] == answers[1], (opcode, request, at)
+        fine = isinstance(answers[0], bytes)
+        counts["ok" if fine else "refused"] += 1
+        counts["runs"] += fine and opcode is Opcode.RUN
+        if fine and opcode is Opcode.WRITE:
+            at = protocol.WriteReply.unpack(answers[0]).written
+        elif fine and opcode is Opcode.RUN:
+            at = 0
+    assert min(counts.values()) > 10, counts
+
+
+def test_a_session_with_the_fake_device(model: Path) -> None:
+    """The host's side without a device: whole arrays, rows, and what the host itself refuses."""
+    device = fake_of(model)
+    session = session_over(device.feed)
+    session.hello()
+    info = session.info.models[0]
+    image, wanted = expected(model, 12)
+    assert session.infer(info, [image])[0].tobytes() == wanted
+    feed = RowFeed(session, info)
+    feed.feed(image[0][:3])
+    assert session.infer(info, [image])[0].tobytes() == wanted
+    feed = RowFeed(session, info)
+    for row in image[0]:
+        feed.feed(row)
+    assert feed.finish()[0].tobytes() == wanted and device.runs == 3
+    with pytest.raises(InputError, match="0 of 16 are due"):
+        feed.feed(image[0][0])
 
 
 def test_the_standalone_application(model: Path, tmp_path: Path) -> None:

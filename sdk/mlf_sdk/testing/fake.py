@@ -12,13 +12,13 @@ from collections.abc import Callable
 import msgspec
 
 from mlf_sdk.testing import fake_steps
-from mlf_sdk.testing.fake_model import FakeClock, FakeFailure, FakeModel, FakeStep, FakeTensor
+from mlf_sdk.testing.fake_model import FakeClock, FakeFailure, FakeModel, FakeStep, FakeStream, FakeTensor
 from mlf_sdk.testing.fake_model import FakeRefusal as _Refused
 from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.codes import Capability, Direction, Flag, Opcode, Status
 from mlf_sdk.wire.protocol import Message
 
-__all__ = ["FakeClock", "FakeDevice", "FakeFailure", "FakeModel", "FakeStep", "FakeTensor"]
+__all__ = ["FakeClock", "FakeDevice", "FakeFailure", "FakeModel", "FakeStep", "FakeStream", "FakeTensor"]
 
 
 _MAX_CONSECUTIVE_DROPS = 9  # as in mlf_rpc.c
@@ -222,7 +222,8 @@ class FakeDevice:
         reply += struct.pack(f"<{len(tensor.shape)}I", *tensor.shape)
         if self._room(reply) < 2:
             raise _Refused(Status.CAPACITY)
-        return reply + protocol.pack_name(tensor.name, self._room(reply))
+        flags = Flag.STREAMED if model.is_streamed(request.direction, request.index) else 0
+        return reply + protocol.pack_name(tensor.name, self._room(reply), flags)
 
     def _write(self, model: FakeModel, body: bytes) -> bytes:
         request, data = protocol.split(protocol.WriteRequest, body)
@@ -233,6 +234,10 @@ class FakeDevice:
         written = model.written[request.index]
         if request.offset > written:
             raise _Refused(Status.GAP, protocol.WriteReply(written).pack())
+        if model.is_streamed(Direction.INPUT, request.index):
+            if model.take(request.offset, data):
+                self._disturb(model)
+            return protocol.WriteReply(model.written[request.index]).pack()
         if data:
             self._disturb(model)
             model.has_outputs = model.has_outputs and model.inputs_kept
@@ -280,8 +285,10 @@ class FakeDevice:
         tensor = _find(model, request.direction, request.index)
         if request.offset + request.size > tensor.size_bytes:
             raise _Refused(Status.RANGE)
+        streamed = model.is_streamed(request.direction, request.index)
         output = request.direction == Direction.OUTPUT
-        if not (model.has_outputs if output else model.written[request.index] == tensor.size_bytes):
+        valid = model.has_outputs if output else model.written[request.index] == tensor.size_bytes
+        if streamed or not valid:
             raise _Refused(Status.STATE)
         if request.size > self._room(b""):
             raise _Refused(Status.CAPACITY)

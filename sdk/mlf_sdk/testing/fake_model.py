@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mlf_sdk.wire.codes import Status
+from mlf_sdk.wire.codes import Direction, Status
 
 
 class FakeClock:
@@ -70,6 +70,21 @@ class FakeStep:
     outputs: tuple[FakeArgument, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeStream:
+    """Input whose rows a model computes as they are written.
+
+    Attributes:
+        input: position among the inputs of the model.
+        row_bytes: of each row.
+        compute: works on the arena, with the number of a row and its bytes.
+    """
+
+    input: int
+    row_bytes: int
+    compute: Callable[[bytearray, int, bytes], None]
+
+
 @dataclass(slots=True, kw_only=True)
 class FakeModel:
     """A model on a bytearray, which models that share memory have in common.
@@ -81,6 +96,8 @@ class FakeModel:
         pattern: what the arena was painted with; None: it was not.
         steps: of the runs that ADVANCE makes; together they do what ``run`` does.
         position: steps that have run.
+        stream: input that comes by rows; None: all are written as a whole.
+        row: bytes of the row that is not whole.
     """
 
     name: str
@@ -97,11 +114,35 @@ class FakeModel:
     pattern: int | None = None
     steps: tuple[FakeStep, ...] = ()
     position: int = 0
+    stream: FakeStream | None = None
+    row: bytes = b""
 
     @property
     def complete(self) -> bool:
         """Return True when all inputs are written."""
         return self.written == [tensor.size_bytes for tensor in self.inputs]
+
+    def is_streamed(self, direction: int, index: int) -> bool:
+        """Return whether a tensor is the input that comes by rows."""
+        return self.stream is not None and direction == Direction.INPUT and index == self.stream.input
+
+    def take(self, offset: int, data: bytes) -> bool:
+        """Compute the rows that a piece of the streamed input completes; return whether it has new bytes.
+
+        Bytes that came already are passed over; an empty piece at the start begins anew.
+        """
+        if self.stream is None:
+            return False
+        count, size = self.written[self.stream.input] if data or offset else 0, self.stream.row_bytes
+        rest = data[count - offset :]
+        self.row = (self.row if count else b"") + rest
+        self.written[self.stream.input] = count + len(rest)
+        for number in range(count // size, (count + len(rest)) // size):
+            self.stream.compute(self.arena, number, self.row[:size])
+            self.row = self.row[size:]
+        if rest:
+            self.has_outputs, self.position = False, 0
+        return bool(rest)
 
     def forget(self) -> None:
         """Invalidate inputs, outputs and position."""
