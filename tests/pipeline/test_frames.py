@@ -131,6 +131,31 @@ def test_cases(model: Path, tmp_path: Path, call: Caller) -> None:
     assert result.code == 1 and "case 2" in result.out
 
 
+def test_the_layer_that_differs(model: Path, tmp_path: Path) -> None:
+    """Targets are compared layer by layer at the last frame of a window, with each other and with the reference."""
+    archive, folder, inputs = tmp_path / "words.tar", tmp_path / "edited", tmp_path / "inputs.npz"
+    mlf_sdk.compile(model, archive, frames=True)
+    np.savez(inputs, input=series_of(ROWS, 9))
+    shared = {"inputs": str(inputs), "model_file": str(model)}
+    mlf_sdk.generate(archive, folder, board="host")
+    [source] = folder.glob("model/words/kernels/*.c")
+    head, mark, rest = source.read_text().partition("/* Layer 3: CONV_2D")
+    source.write_text(head + mark + rest.replace("\n}\n", "\n    y0[0] ^= 1;\n}\n", 1))
+    report = mlf_sdk.compare(archive, on=("host", f"dir:{folder}"), every_step=True, **shared)
+    first, witnesses = report.places[1], report.places[2:]
+    assert first.first is not None, first.note
+    assert (first.first.name, first.first.at, first.first.same_inputs) == (
+        "conv_2d_3",
+        (0, 0, 0, 0),
+        True,
+    )
+    assert {one.name for one in witnesses} >= {"reference"}
+    assert all(one.ok for one in witnesses) and any(one.steps_equal for one in witnesses)
+    report = mlf_sdk.compare(archive, on=(f"dir:{folder}", "host"), **shared)
+    reference = next(one for one in report.places if one.name == "reference")
+    assert reference.first is not None and reference.first.name == "conv_2d_3", reference.note
+
+
 MAIN = """#include "words.h"
 #include <stdio.h>
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
-from compiled_models import END, GUARD, overlapped, writes_the_end
+from compiled_models import END, GUARD, NoRoomError, overlapped, stream_rows, writes_the_end
 from kernel_checks import Array, KernelCheck, Values, differences
 from mlf_sdk.compiler.emit import emit
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
@@ -81,7 +82,11 @@ class KernelLibrary:
 def _run(check: KernelCheck, run: int, values: Values, call: Any) -> Iterator[str]:
     kernel = check.kernel
     used = [_memory(kernel, values, parameter) for parameter in kernel.parameters]
-    call(*(ctypes.c_void_p(m.ctypes.data + GUARD) for m in used))
+    try:
+        _call(kernel, values, call, used)
+    except NoRoomError:
+        yield f"{check.label}: its ring has no room for the next row"
+        return
     by_role: dict[Role, dict[int, Array]] = {role: {} for role in Role}
     for parameter, memory in zip(kernel.parameters, used, strict=True):
         by_role[parameter.role][parameter.number] = memory
@@ -95,11 +100,25 @@ def _run(check: KernelCheck, run: int, values: Values, call: Any) -> Iterator[st
         for number, memory in by_role[role].items():
             if memory[GUARD:-GUARD].tobytes() != np.ascontiguousarray(arrays[number]).tobytes():
                 yield f"{check.label}: it writes its {role.value}{number}"
-    if by_role[Role.STATE]:
+    if by_role[Role.STATE] or kernel.stream is not None:
         return
     if kernel.workspace_bytes and (used[-1][END] == _FILL).all() and not writes_the_end(call, used):
         yield f"{check.label}: the end of its workspace is not used"
     yield from _overlaps(check, call, used)
+
+
+def _call(kernel: Kernel, values: Values, call: Any, used: list[Array]) -> None:
+    """Call a kernel; one whose input comes by rows again and again, with a random number of rows each time."""
+
+    def once() -> None:
+        call(*(ctypes.c_void_p(m.ctypes.data + GUARD) for m in used))
+
+    if kernel.stream is None:
+        once()
+        return
+    [workspace] = (m for m, p in zip(used, kernel.parameters, strict=True) if p.role is Role.WORKSPACE)
+    stream = kernel.stream
+    stream_rows(once, asdict(stream), workspace[GUARD:-GUARD], values.inputs[stream.input].tobytes())
 
 
 def _overlaps(check: KernelCheck, call: Any, used: list[Array]) -> Iterator[str]:

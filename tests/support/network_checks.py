@@ -20,7 +20,7 @@ from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import MlfError
 from random_networks import Network
-from row_regions import with_longest_regions
+from row_regions import with_longest_regions, with_streamed_input
 from tflite_models import TensorSpec
 
 _REGIONS = ((1, 640), (2, 64), (2, 8192))  # rows at once and bytes of scratch, by the size of a model's file
@@ -46,12 +46,14 @@ class Examined:
     Attributes:
         operators: of the file.
         faults: where the reference differs from TFLM, or the compiler refuses what TFLM runs.
+        streamed: its input can come by rows, and kernels for that are among the checks.
         checks: kernels to run.
     """
 
     name: str
     operators: int
     faults: list[str] = field(default_factory=list)
+    streamed: bool = False
     checks: list[KernelCheck] = field(default_factory=list)
 
 
@@ -156,6 +158,15 @@ def examine(
     fused = with_longest_regions(improved, by_rows, *_REGIONS[len(model) % len(_REGIONS)])
     if len(fused.operators) < len(improved.operators):
         found.checks += checks_of(f"{name} by rows", fused, trace(fused, given), [by_rows])
+    for least in (True, False):
+        given_by_rows = with_streamed_input(improved, by_rows, least=least)
+        if given_by_rows is not None:
+            kind = "least RAM" if least else "fewest layers"
+            checks = checks_of(
+                f"{name} streamed, {kind}", given_by_rows, trace(given_by_rows, given), [by_rows]
+            )
+            found.checks += [check for check in checks if check.kernel.stream is not None]
+            found.streamed = True
     return found
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random networks and graphs of random operators: TFLM, reference, kernels on the host and on cores give the same.
 
-python tests/support/operator_graphs.py --int8 2000 --float 1000 --int16 500 --operators 5000 --cores 100
-  [--on rv32imac] [--seed 0] [--jobs 2] [--keep FOLDER] [--branches]
+python tests/support/operator_graphs.py --int8 2000 --float 1000 --int16 500 --rows 1000 --operators 5000
+  --cores 100 [--on rv32imac] [--seed 0] [--jobs 2] [--keep FOLDER] [--branches]
 
 Each worker takes a run of seeds, so that a command that was broken off goes on with ``--seed``. Of a network that is
 wrong, the operators that differ are printed, the first one first; its model is written to ``--keep``. Makers that were
@@ -35,10 +35,11 @@ from mlf_sdk.compiler.cores import Core, core_named
 from network_checks import CORES, Examined, Refused, examine_model, examine_network, inputs_of, tflm_values
 from operator_cases import CASES
 from random_networks import Network, random_network
+from random_rows import random_rows
 
 _EMULATED = ("cortex-m0", "cortex-m4", "cortex-m55", "rv32imac", "rv32imac_zve32x")  # cores of --cores
 BATCH = 25  # networks in one library or image
-_SEEDS = {"int8": 0, "float32": 1 << 24, "int16": 2 << 24, "operators": 3 << 24}
+_SEEDS = {"int8": 0, "float32": 1 << 24, "int16": 2 << 24, "operators": 3 << 24, "rows": 4 << 24}
 ANY = [(n, d) for n, (ds, _) in CASES.items() for d in ds]
 
 
@@ -54,6 +55,8 @@ def random_graph(seed: int, size: int, kinds: Sequence[tuple[str, str]] = ANY) -
 def network_of(kind: str, seed: int) -> Network:
     """The network of a seed: of one type, or of operators of any type that don't feed each other."""
     number = _SEEDS[kind] + seed
+    if kind == "rows":
+        return random_rows(number)
     return random_graph(number, 40) if kind == "operators" else random_network(number, kind)
 
 
@@ -103,6 +106,7 @@ def _result(kind: str, examined: list[Examined], refused: list[str], checks: int
         "networks": len(examined),
         "operators": sum(one.operators for one in examined),
         "checks": checks,
+        "streamed": sum(one.streamed for one in examined),
         "faults": {one.name: one.faults for one in examined if one.faults},
         "refused": refused,
     }
@@ -191,6 +195,7 @@ def jobs_of(asked: argparse.Namespace) -> list[tuple[str, int, int, str]]:
         ("int8", asked.int8),
         ("float32", asked.float),
         ("int16", asked.int16),
+        ("rows", asked.rows),
         ("models", asked.operators // 50),
     ):
         size = 5 if kind == "operators" else BATCH
@@ -218,7 +223,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for kind in ("int8", "float", "int16", "operators", "cores"):
+    for kind in ("int8", "float", "int16", "rows", "operators", "cores"):
         parser.add_argument(f"--{kind}", type=int, default=0)
     parser.add_argument("--on", nargs="+", choices=[c.name for c in MACHINES], default=list(_EMULATED))
     parser.add_argument("--seed", type=int, default=0)
@@ -239,7 +244,7 @@ def main() -> int:
     measured = Path(tempfile.mkdtemp(prefix="branches-")) if asked.branches else None
     for result in run(jobs_of(asked), asked.jobs, measured):
         total = totals.setdefault(result["kind"], Counter())
-        total.update({k: result.get(k, 0) for k in ("networks", "operators", "checks", "cpu_s")})
+        total.update({k: result.get(k, 0) for k in ("networks", "operators", "checks", "streamed", "cpu_s")})
         total.update(wrong=len(result["faults"]), refused=len(result.get("refused", ())))
         drawn.update(result.get("drawn", {}))
         makers.update(dict.fromkeys(result.get("makers", ())))
@@ -254,7 +259,7 @@ def main() -> int:
     for kind, total in totals.items():
         print(
             f"{kind}: {total['networks']:,} networks of {total['operators']:,} operators, {total['checks']:,} kernels,"
-            f" {total['wrong']} wrong, {total['refused']} not run by TFLM, {total['cpu_s'] / max(1, total['networks']):.2f} s of CPU each"
+            f" {total['streamed']:,} with their input by rows, {total['wrong']} wrong, {total['refused']} not run by TFLM, {total['cpu_s'] / max(1, total['networks']):.2f} s of CPU each"
         )
     print("makers never drawn:", ", ".join(m for m in makers if not drawn[m]) or "none")
     if measured:

@@ -538,7 +538,12 @@ def random_network(seed: int, dtype: str, size: int = 0, without: frozenset[str]
     """
     n = Network(seed, dtype)
     size = size or int(n.random.integers(5, 16))
-    names = [name for name, (_, dtypes, _) in STEPS.items() if dtype in dtypes]
+    draw_steps(n, size, [name for name, (_, dtypes, _) in STEPS.items() if dtype in dtypes], without)
+    return n
+
+
+def draw_steps(n: Network, size: int, names: list[str], without: frozenset[str] = frozenset()) -> None:
+    """Add ``size`` steps of some names, or fewer where hardly any fits."""
     weights = np.array([STEPS[name][0] for name in names])
     n.live.append(n.image())
     done = tries = 0
@@ -555,4 +560,3 @@ def random_network(seed: int, dtype: str, size: int = 0, without: frozenset[str]
         except Unfit:
             del n.spec.tensors[before[0] :], n.spec.operators[before[1] :], n.spec.inputs[before[2] :]
             n.live = before[3]
-    return n

@@ -159,7 +159,19 @@ def gated(m: Maker) -> int:
     return m.binary("MUL", x, m.logistic(means))
 
 
+def replaced_twice(m: Maker) -> int:
+    """Rows that two elementwise layers, one after the other, replace where the last one's output goes."""
+    x = m.input((1, 8, 2, 4))
+    joined = m.spec.add(
+        "CONCATENATION", (x, x), m.same_scale(x, (1, 8, 2, 8)), ("ConcatenationOptions", {"Axis": 3})
+    )
+    data = np.arange(-8, 8, dtype=np.int8).reshape(1, 1, 2, 8)
+    more = m.spec.tensor("more", "int8", data.shape, scale=(0.05,), zero_point=(0,), data=data)
+    return m.logistic(m.binary("ADD", joined, more))
+
+
 BUILDS = [
+    replaced_twice,
     averaged,
     gated,
     moved,

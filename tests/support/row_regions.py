@@ -7,10 +7,12 @@ from itertools import groupby
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import SCRATCH_BYTES, Operator
+from mlf_sdk.compiler.rows.choose import streamed
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.needs import firings_of
 from mlf_sdk.compiler.rows.tiles import row_tiles
 from mlf_sdk.compiler.schedule import Choice, candidates
+from mlf_sdk.errors import InputError
 
 
 def has_rows(graph: Graph, operator: Operator, choice: Choice, lines: int = 1) -> bool:
@@ -37,3 +39,15 @@ def with_longest_regions(
             counts = [lines if has_rows(graph, one, choice, lines) else 1 for one in run]
             fused = fuse(fused, run, counts, scratch_bytes)
     return fused
+
+
+def with_streamed_input(graph: Graph, choice: Choice, *, least: bool) -> Graph | None:
+    """An improved graph whose input comes by rows; None where that can't be.
+
+    Args:
+        least: layers are fused for the least RAM, else no more than are needed.
+    """
+    try:
+        return streamed(graph, lambda part, one: candidates(part, one, choice), least=least)
+    except InputError:
+        return None

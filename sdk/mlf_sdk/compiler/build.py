@@ -19,6 +19,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.ir.names import legal_identifier
 
 _INTERPRETER_BYTES: Final = 2560  # of what an interpreter keeps beside the tensors
+_TRIES: Final = 2  # with the room that a plan has, and with what is left when the arena took more than that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,14 +137,21 @@ def compile_within(
     Raises:
         InputError: none of its plans fits; with what the least one takes.
     """
-    from mlf_sdk.compiler.rows.bounded import graphs_within
+    from mlf_sdk.compiler.rows.bounded import plans_within
+    from mlf_sdk.compiler.rows.memory import aligned
 
     sizes = []
-    for one in graphs_within(improve(graph), choice, most_bytes):
-        kernels = with_kernels(one, kernels_of(one, choice, tuner, others=False), asm=asm)
-        sizes.append(arena_of(kernels))
-        if sizes[-1] <= most_bytes:
-            return kernels
+    for plan in plans_within(improve(graph), choice, most_bytes):
+        room, tried = most_bytes, None
+        for _ in range(_TRIES):
+            one = plan(room)
+            if one.operators == tried:
+                break
+            kernels = with_kernels(one, kernels_of(one, choice, tuner, others=False), asm=asm)
+            sizes.append(arena_of(kernels))
+            if sizes[-1] <= most_bytes:
+                return kernels
+            room, tried = room - aligned(sizes[-1] - most_bytes), one.operators
     least = min(sizes)
     raise InputError(
         f"the arena takes at least {least:,} bytes, {least - most_bytes:,} more than {most_bytes:,}",

@@ -16,6 +16,7 @@ import numpy as np
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.step import frames_of
 from mlf_sdk.judge.compare import Comparison, OutputDifference, StepDifference, Tolerance, compare_outputs
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.codes import Direction
@@ -100,7 +101,7 @@ class Observer:
             session: with the target.
             info: the model on the target.
             model: the same model, as read from its archive.
-            inputs: of the inference.
+            inputs: of the inference; of a model that takes frames a window, whose last frame is observed.
             deadline: of all requests.
 
         Raises:
@@ -109,7 +110,7 @@ class Observer:
         self._session = session
         self._info = info
         self._model = model
-        self._inputs = inputs
+        *self._before, self._inputs = inferences_of(model, inputs)
         self._deadline = deadline
         self._position: int | None = None
         if not can_step(session):
@@ -154,6 +155,9 @@ class Observer:
         return StepArrays(inputs=inputs, outputs=self.outputs(number))
 
     def _begin(self) -> None:
+        for one in self._before:
+            self._session.write_inputs(self._info, one, self._deadline)
+            self._session.run(self._info, deadline=self._deadline)
         self._session.write_inputs(self._info, self._inputs, self._deadline)
         self._position = 0
 
@@ -179,6 +183,16 @@ class Observer:
                 self._deadline,
             )
             yield np.frombuffer(data, dtype=tensor.dtype.numpy).reshape(tensor.shape)
+
+
+def inferences_of(model: Model, inputs: Sequence[Array]) -> list[Sequence[Array]]:
+    """Inferences that end with the outputs for some inputs: those of all frames of a window."""
+    frames = frames_of(model.provenance.options, model.tensors[model.inputs[0]].shape) if inputs else None
+    if frames is None:
+        return [inputs]
+    from mlf_sdk.judge.frames import FrameFeed  # few models take frames
+
+    return FrameFeed(model.name, frames).inputs(inputs)
 
 
 class Steps(Protocol):

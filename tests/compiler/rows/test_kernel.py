@@ -31,6 +31,7 @@ from row_networks import (
     Build,
     dilated,
     pair,
+    replaced_twice,
     residual,
     separable,
     shared_slots,
@@ -143,6 +144,13 @@ def test_one_step_with_a_workspace_and_an_overlap(tmp_path: Path) -> None:
     assert 3 * 48 < kernel.workspace_bytes < 3 * 48 + 1024
     # the last row of 48 bytes is written when all 9 rows of 24 were read: earlier rows lie further in front
     assert kernel.overlaps == {0: 9 * 48 - 9 * 24}
+
+
+def test_rows_that_are_replaced_twice_keep_off_the_input(tmp_path: Path) -> None:
+    """Their first bytes are written, where the output goes, when row 7 of the input is still read."""
+    _, _, fused = both(replaced_twice, tmp_path)
+    (one,) = compiled(fused, M4).operators
+    assert one.kernel is not None and one.kernel.overlaps == {0: 8 * 16 - 7 * 8}
 
 
 @pytest.mark.parametrize("build", [pair, separable, residual, shared_slots, two_branches, dilated, tall])

@@ -65,6 +65,15 @@ def narrow_skipping(m: Maker) -> int:
     return m.conv(m.conv(m.input((1, 11, 6, 1)), 4, (1, 1), 2, same=False), 4, (3, 3), 1, same=True)
 
 
+def done_early(m: Maker) -> int:
+    """An input of which one layer reads the first row alone, and another one all rows."""
+    x = m.input((1, 8, 8, 4))
+    size = m.spec.tensor("size", "int32", (2,), data=np.array([1, 1], np.int32))
+    nearest = ("ResizeNearestNeighborOptions", {"AlignCorners": False, "HalfPixelCenters": False})
+    top = m.spec.add("RESIZE_NEAREST_NEIGHBOR", (x, size), m.same_scale(x, (1, 1, 1, 4)), nearest)
+    return m.binary("ADD", m.pool(m.conv(x, 4, (3, 3), 1, same=True), 8, largest=False), top)
+
+
 def twice(m: Maker) -> int:
     """An input that two layers read, one of them later rows."""
     x = m.input((1, 9, 5, 4))
@@ -73,7 +82,7 @@ def twice(m: Maker) -> int:
 
 BUILDS = [
     pair, separable, residual, shared_slots, two_branches, reduced, dilated, tall, narrow, skipping,
-    narrow_skipping, twice, whole_network, wide, stacked, narrow_bytes,
+    narrow_skipping, twice, done_early, whole_network, wide, stacked, narrow_bytes,
 ]  # fmt: skip
 
 

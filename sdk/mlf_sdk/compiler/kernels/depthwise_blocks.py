@@ -7,6 +7,7 @@ rows. Two columns of pairs stay for the next block of columns, so that none is m
 
 from __future__ import annotations
 
+import math
 from itertools import groupby
 from typing import Final
 
@@ -164,7 +165,7 @@ class _Writer:
         if kept:
             from_ = (self.block.width - 1) * self.stride + 3 - kept
             moved = f"{from_} * {k}" if not self._left_out else f"({from_} - (@ == {self.block.width})) * {k}"
-            lines += [f"memcpy({row}, {row} + {moved}, {4 * kept * k});" for row in ("first", "second")]
+            lines += [self._move(row, f"{row} + {moved}", kept * k) for row in ("first", "second")]
         at = kept + (before if zeros and first else 0)
         if zeros and first and before:
             lines += [f"memset({row}, 0, {4 * k});" for row in ("first", "second")]
@@ -174,6 +175,18 @@ class _Writer:
         if zeros and last and right:
             lines += [f"memset({row} + {(at + reads) * k}, 0, {4 * k});" for row in ("first", "second")]
         return lines + self._sums(width, left=first and before == 1, right=last and right == 1)
+
+    def _move(self, to: str, from_: str, words: int) -> str:
+        """Statement that copies words; a call of memcpy would take more instructions than they."""
+        name = f"copy_{words}_words"
+        size = math.gcd(words, 16)
+        moves = "".join(f"    to[{at}] = from[{at}];\n" for at in range(words // size))
+        kind = f"typedef struct {{ int32_t at[{size}]; }} MLF_MAY_ALIAS words_t;"
+        cast = "    words_t *to = (words_t *)(void *)y;\n    const words_t *from = (const words_t *)(const void *)x;\n"
+        self.texts[name] = (
+            f"static MLF_INLINE void {name}(int32_t *y, const int32_t *x)\n{{\n    {kind}\n{cast}{moves}}}\n"
+        )
+        return f"{name}({to}, {from_});"
 
     @property
     def _left_out(self) -> bool:

@@ -6,27 +6,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.rows.choose import row_choices, streamed_choices, with_small_tiles
+from mlf_sdk.compiler.rows.choose import Plan, row_choices, streamed_choices, with_small_tiles
 from mlf_sdk.compiler.schedule import Choice, by_rows, candidates
 
 
-def graphs_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Graph]:
-    """Graphs with regions that may take some RAM, those first that take the fewest instructions, by estimate.
+def plans_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Plan]:
+    """Plans with regions that may take some RAM, those first that take the fewest instructions, by estimate.
 
-    The one of least RAM is the last, whether it fits or not.
+    That of least RAM is the last, whether it fits or not.
 
     Raises:
         InputError: the input is to be streamed and can't be.
     """
     if choice.frames:
-        yield by_rows(graph, choice)
+        yield lambda _: by_rows(graph, choice)
         return
     choices = (streamed_choices if choice.stream else row_choices)(
         graph, lambda part, one: candidates(part, one, choice)
     )
     yield from choices.within(most_bytes)
     least = with_small_tiles(choices)
-    yield least.fused(least.cuts[0])
+    yield lambda _: least.fused(least.cuts[0])
 
 
 def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
@@ -40,4 +40,6 @@ def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
 def smaller_within(graph: Graph, choice: Choice, most_bytes: int) -> Graph:
     """The graph with so few regions as take no more than some RAM; where none fits, as it is."""
     choices = row_choices(graph, lambda part, one: candidates(part, one, choice))
-    return next(choices.within(most_bytes), graph)
+    for plan in choices.within(most_bytes):
+        return plan(most_bytes)
+    return graph

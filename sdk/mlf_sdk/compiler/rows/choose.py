@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -13,8 +14,9 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.layer import macs_of
 from mlf_sdk.compiler.operators import SCRATCH_BYTES, Conv2D, Operator
+from mlf_sdk.compiler.rows.counters import Counters
 from mlf_sdk.compiler.rows.fused import fuse
-from mlf_sdk.compiler.rows.memory import InputMode, OperatorMemory, RegionMemory, RowMemory
+from mlf_sdk.compiler.rows.memory import ALIGNMENT, InputMode, OperatorMemory, RowMemory
 from mlf_sdk.compiler.rows.needs import firings_of, row_bytes, rows_of
 from mlf_sdk.compiler.rows.search import Cut, Interval, front
 from mlf_sdk.compiler.rows.tiles import Kernels, in_place, row_tiles
@@ -22,6 +24,10 @@ from mlf_sdk.errors import InputError
 
 _WORTH: Final = 0.85  # of the RAM, for the many more instructions that tiles of few pixels take
 _SCRATCH: Final = (8192, 4096, 2048, 1024)  # bytes that kernels of rows are given where that much is left
+
+
+Plan = Callable[[int], Graph]
+"""The graph with the regions of a cut, whose kernels are the fastest ones for some bytes of RAM."""
 
 
 class Choices(msgspec.Struct, frozen=True):
@@ -62,11 +68,11 @@ class Choices(msgspec.Struct, frozen=True):
     def _fit_scratch(self) -> bool:
         return self.memory.mode is InputMode.STREAMED
 
-    def within(self, most_bytes: int) -> Iterator[Graph]:
-        """Graphs that may take some RAM, those of the fewest fused layers first."""
+    def within(self, most_bytes: int) -> Iterator[Plan]:
+        """Plans of graphs that may take some RAM, those of the fewest fused layers first."""
         for cut in reversed(self.cuts):
             if cut.peak_bytes <= most_bytes:
-                yield self.fused(cut, most_bytes)
+                yield partial(self.fused, cut)
 
     def largest_scratch(self) -> frozenset[int]:
         """Numbers of the convolutions whose scratch is the largest one where the most RAM is taken."""
@@ -92,7 +98,8 @@ class Choices(msgspec.Struct, frozen=True):
         for k in sorted(work, key=lambda k: work[k], reverse=True):
             if self._fits(interval, {**least, k: pairs[k]}, most_bytes):
                 lines[k], least[k] = 2, pairs[k]
-        for scratch in sorted({*_SCRATCH, self._workspace(interval, least)}, reverse=True):
+        workspace, left = self._workspace(interval, least, most_bytes)
+        for scratch in sorted({*_SCRATCH, workspace, left}, reverse=True):
             if self._fits(interval, self._alternatives(lines, scratch), most_bytes):
                 return [*lines.values()], scratch
         return [*lines.values()], SCRATCH_BYTES
@@ -113,16 +120,29 @@ class Choices(msgspec.Struct, frozen=True):
 
     def _fits(self, interval: Interval, kernels: dict[int, OperatorMemory | None], most_bytes: int) -> bool:
         region = self._region(interval, kernels)
-        return region is not None and region.total <= most_bytes
+        return region is not None and sum(region) <= most_bytes
 
-    def _workspace(self, interval: Interval, kernels: dict[int, OperatorMemory | None]) -> int:
+    def _workspace(
+        self, interval: Interval, kernels: dict[int, OperatorMemory | None], most_bytes: int
+    ) -> tuple[int, int]:
+        """Scratch of a region, and the most that there is room for."""
         region = self._region(interval, kernels)
-        return region.workspace if region is not None else SCRATCH_BYTES
+        if region is None:
+            return SCRATCH_BYTES, SCRATCH_BYTES
+        scratch, others = region
+        return scratch, (most_bytes - others) // ALIGNMENT * ALIGNMENT
 
-    def _region(self, interval: Interval, kernels: dict[int, OperatorMemory | None]) -> RegionMemory | None:
+    def _region(
+        self, interval: Interval, kernels: dict[int, OperatorMemory | None]
+    ) -> tuple[int, int] | None:
+        """Bytes of scratch of a region, and all others that live while it runs, its counters among them."""
         known = {k: one for k, one in kernels.items() if one is not None}
-        region = self.memory.varied(known).region(*interval)
-        return region[1] if region is not None else None
+        result = self.memory.varied(known).region(*interval)
+        if result is None:
+            return None
+        region, memory, pulled = result
+        counters = Counters(region, [*pulled.rings]).size_bytes
+        return memory.workspace, memory.total - memory.workspace + counters
 
 
 def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOLE) -> Choices:

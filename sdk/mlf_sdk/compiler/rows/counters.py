@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.rows.memory import aligned
@@ -63,27 +63,36 @@ class Counters:
             text += f"    {self._type} *const low = done + {self._count}; /* rows at which rings begin */\n"
         return f"{text}    int32_t i = b0[2];\n"
 
-    def arrivals(self, places: Mapping[int, int], rings: Mapping[int, int]) -> str:
+    def arrivals(
+        self, places: Mapping[int, int], rings: Mapping[int, int], keep_rows: Callable[[int], str]
+    ) -> str:
         """Cases of rows that come, which end the call where they have not come.
 
         Args:
             places: words of the workspace at which rings begin.
             rings: rows of rings.
+            keep_rows: name of the function that moves rows of so many words.
         """
         first = len(self._region.operators)
         numbered = enumerate(self._streamed, first)
-        return "".join(self._arrival(number, x, places[x], rings[x]) for number, x in numbered)
+        return "".join(self._arrival(number, x, places[x], rings[x], keep_rows) for number, x in numbered)
 
-    def _arrival(self, number: int, x: int, place: int, rows: int) -> str:
+    def _arrival(self, number: int, x: int, place: int, rows: int, keep_rows: Callable[[int], str]) -> str:
         value = self._region.graph.values[x]
         size, pad, lowest = row_bytes(value), " " * 16, ""
         for k in self._region.readers[x]:
-            text = first_row(self._region.firings[k].line(x), f"done[{k}]")
-            lowest += f"{pad}if (({text}) < first) {{\n{pad}    first = {text};\n{pad}}}\n"
+            one = self._region.firings[k]
+            step, offset = one.line(x) or (0, 0)
+            text = first_row((step, offset), f"done[{k}]")
+            stops = len(one) * step + offset < rows_of(value)  # before the last row came
+            reads = f"done[{k}] < {len(one)} && " if stops else ""
+            lowest += f"{pad}if ({reads}({text}) < first) {{\n{pad}    first = {text};\n{pad}}}\n"
         if spare := spare_rows(self._region, x):
             lowest += f"{pad}first -= first % {spare + 1};\n"
-        move = f"keep_rows(b0 + {place}, (first - b0[1]) * {size // 4}, (row - first) * {size // 4});"
-        if size % 4:
+        if size % 4 == 0:
+            words = size // 4
+            move = f"{keep_rows(words)}(b0 + {place}, (first - b0[1]) * {words}, (row - first) * {words});"
+        else:
             start = f"(int8_t *)(b0 + {place})"
             count = f"(uint32_t)((row - first) * {size})"
             move = f"memmove({start}, {start} + (first - b0[1]) * {size}, {count});"

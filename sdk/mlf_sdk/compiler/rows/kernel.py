@@ -7,6 +7,7 @@ image: when it is full, the rows that are kept move to the front before the next
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -22,23 +23,24 @@ from mlf_sdk.compiler.rows.pull import Region, region_of
 from mlf_sdk.compiler.rows.tiles import Kernels, RowTile, in_place, row_tiles
 from mlf_sdk.ir.names import layer_function
 
-_MOVE = """static void keep_rows(int32_t *ring, int32_t dropped, int32_t kept)
-{ /* words; those that are kept move to the front */
-    typedef int32_t MLF_MAY_ALIAS word_t;
-    word_t *to = ring;
-    const word_t *from = ring + dropped;
-    for (; kept >= 4; kept -= 4, to += 4, from += 4) {
-        int32_t a = from[0], b = from[1], c = from[2], d = from[3];
-        to[0] = a;
-        to[1] = b;
-        to[2] = c;
-        to[3] = d;
-    }
-    for (; kept > 0; --kept) {
+_MOVE = """static void keep_rows_{size}(int32_t *ring, int32_t dropped, int32_t kept)
+{{ /* words; those that are kept move to the front, {size} at a time, which is no more than a row */
+    typedef struct {{ int32_t at[{size}]; }} MLF_MAY_ALIAS words_t;
+    words_t *to = (words_t *)(void *)ring;
+    const words_t *from = (const words_t *)(const void *)(ring + dropped);
+    for (; kept > 0; kept -= {size}) {{
         *to++ = *from++;
-    }
-}
+    }}
+}}
 """
+_MOST_MOVED = 16  # words at a time: compilers load and store so many in a few instructions
+
+
+def keep_rows(helpers: dict[str, str], words: int) -> str:
+    """Name of the function that moves rows of some words to the front of a ring, put among the helpers."""
+    size = math.gcd(words, _MOST_MOVED)
+    helpers[f"keep_rows_{size}"] = _MOVE.format(size=size)
+    return f"keep_rows_{size}"
 
 
 def region_kernel(graph: Graph, fused: Fused, kernels: Kernels) -> Kernel | None:
@@ -118,9 +120,9 @@ class _Writer:
             for k, (operator, one) in enumerate(zip(self.region.operators, self.region.firings, strict=True))
         )
         order = self.constants.place(np.array(self.pulled.order, np.uint8))
-        cases += self.counters.arrivals(self.rings, self.pulled.rings)
-        if "keep_rows(" in cases:
-            self.helpers["keep_rows"] = _MOVE
+        cases += self.counters.arrivals(
+            self.rings, self.pulled.rings, lambda words: keep_rows(self.helpers, words)
+        )
         moving = [v for v in self.rings if self._moves(v) and not self._turns(v)]
         head = self.counters.declarations(
             {v: (-self._rows_above(v), name_of(self.graph.values[v])) for v in moving}
@@ -223,7 +225,8 @@ class _Writer:
         text = [f"const int32_t {count} = {end} + {made} - {low} - {ring};", f"if ({count} > 0) {{"]
         if ring > 1:
             kept = f"({end} - {low} - {count}) * {words}"
-            text.append(f"    keep_rows(b0 + {self.rings[value]}, {count} * {words}, {kept});")
+            move = keep_rows(self.helpers, words)
+            text.append(f"    {move}(b0 + {self.rings[value]}, {count} * {words}, {kept});")
         return [*text, f"    {self.counters.add(value, count)};", "}"]
 
     def _low(self, value: int) -> str:

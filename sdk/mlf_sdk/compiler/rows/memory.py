@@ -246,8 +246,16 @@ def pulled_in_place(region: Region, in_place: Sequence[frozenset[int]]) -> tuple
     """Simulation of a region, and the values that need no ring, as of `shared_slots`."""
     pulled = region.pull()
     shared = shared_slots(region, pulled.rings, in_place)
-    ahead = {x: y for x, y in shared.items() if y in region.outputs}
+    ends = {x: _end_of(region, shared, x) for x in shared}
+    ahead = {x: y for x, y in ends.items() if y in region.outputs}
     return (region.pull(ahead) if ahead else pulled), shared
+
+
+def _end_of(region: Region, shared: Mapping[int, int], value: int) -> int:
+    """The value in whose memory a row is made that elementwise operators replace one after the other."""
+    while value in shared and region.makers[value] < region.makers[shared[value]]:
+        value = shared[value]
+    return value
 
 
 def shared_slots(region: Region, rings: dict[int, int], in_place: Sequence[frozenset[int]]) -> dict[int, int]:

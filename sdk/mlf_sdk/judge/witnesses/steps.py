@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.step import WINDOW, Step
 from mlf_sdk.judge.bisect import StepArrays
 from mlf_sdk.judge.witnesses.reference import ReferenceSession
 from mlf_sdk.judge.witnesses.witness import ModelFile
 from mlf_sdk.tools.arrays import Array
+
+_APPENDED: Final = "append_rows"  # kernels that keep rows of earlier frames
 
 
 class ReferenceSteps:
@@ -24,7 +29,8 @@ class ReferenceSteps:
     Args:
         file: the model file.
         model: as read from the archive that was compiled from it.
-        inputs: of the inference, as the device takes them.
+        inputs: of the inference, as the device takes them; of a model that takes frames a window, of whose
+            values the newest rows are the outputs of its last frame.
         order: numbers of the steps in the order in which the target runs them.
 
     Raises:
@@ -43,13 +49,16 @@ class ReferenceSteps:
             values = [session.values.get(i) for i in ids or ()]
             known = tuple(array for array in values if array is not None)
             shapes = [model.tensors[i] for i in step.outputs]
-            if (
-                ids
-                and len(known) == len(values) == len(shapes)
-                and all(
-                    array.dtype == tensor.dtype.numpy and array.size == np.prod(tensor.shape, dtype=np.int64)
+            if not ids or not len(known) == len(values) == len(shapes) or _keeps_rows(step):
+                continue
+            if model.provenance.options.get(WINDOW):
+                known = tuple(
+                    _newest(array, math.prod(tensor.shape))
                     for array, tensor in zip(known, shapes, strict=True)
                 )
+            if all(
+                array.dtype == tensor.dtype.numpy and array.size == math.prod(tensor.shape)
+                for array, tensor in zip(known, shapes, strict=True)
             ):
                 self._outputs[number] = tuple(
                     np.ascontiguousarray(a.reshape(t.shape)) for a, t in zip(known, shapes, strict=True)
@@ -69,6 +78,16 @@ class ReferenceSteps:
     def arrays(self, number: int) -> StepArrays:
         """Outputs of a step; its inputs need not be tensors of the file."""
         return StepArrays(inputs=(), outputs=self._outputs[number])
+
+
+def _keeps_rows(step: Step) -> bool:
+    """True for a step that the compiler made to keep rows of earlier frames: the file has no value of it."""
+    return step.layer is not None and step.layer.kernel == _APPENDED
+
+
+def _newest(array: Array, count: int) -> Array:
+    """The newest rows of a value whose rows are moments, which a frame makes: its last elements."""
+    return array.reshape(-1)[-count:] if 0 < count < array.size else array
 
 
 def _kept(graph: Graph, improved: Graph) -> dict[int, tuple[int, ...]]:
