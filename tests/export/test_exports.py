@@ -86,6 +86,30 @@ def test_kernels_for_a_core_run_on_it(tmp_path: Path) -> None:
     check(world(tmp_path / "out", "net"), LAYERS)
 
 
+@pytest.mark.parametrize("kind", ["make", "cmake"])
+def test_a_model_in_several_memories(kind: str, tmp_path: Path) -> None:
+    """Each object has the section of its memory, which the README lists; what it computes stays."""
+    world = WORLDS[kind][0]
+    needs_tools(world)
+    model = mlf_sdk.load(LAYERS)
+    first, weights = model.tensors[model.inputs[0]].name, max(model.constants, key=lambda t: t.size_bytes)
+    row, places = ROOT / "tests/boards/rows/an547-h743.toml", ("arena=dtcm,weights=flash", f"{first}=axi")
+    options = {"board": "an547-h743", "board_file": str(row), "place": (*places, f"{weights.name}=axi")}
+    mlf_sdk.export(LAYERS, tmp_path / "out", to=kind, model_name="net", **options)
+    readme = (tmp_path / "out/README.md").read_text()
+    rows = re.findall(r"^\| (\w+) \| `(\S+)` \| `(\w+)`, (.*) \| (\d+) \|", readme, re.MULTILINE)
+    assert [(memory, section, symbol) for memory, section, symbol, _, _ in rows] == [
+        ("dtcm", ".bss.noinit.mlf_arena.net_arena", "net_arena"),
+        ("axi", ".mlf.axi.noinit.mlf_arena.net_arena_axi", "net_arena_axi"),
+        ("flash", ".rodata.mlf_params.net_params", "net_params"),
+        ("axi", ".mlf.axi.data.mlf_params.net_params_axi", "net_params_axi"),
+    ]
+    code = "".join(path.read_text() for path in (tmp_path / "out").rglob("*.c"))
+    for memory, section, symbol, _, count in rows:
+        assert re.search(rf'uint8_t {symbol}\[{count}\] .*section\("{re.escape(section)}"\)', code), memory
+    check(world(tmp_path / "out", "net"), LAYERS)
+
+
 def test_all_formats_have_a_world_that_builds_them() -> None:
     assert set(FORMATS) == set(export_formats()) == set(WORLDS)
 

@@ -137,13 +137,22 @@ def _sources(
     for layout, linkage in _pairs(layouts, linkages):
         if layout.params_bytes:
             values = model_values(layout, linkage, options.params)
-            view: Values = {"m": values, "rows": byte_rows(layout.params_blob())}
+            view: Values = {"m": values, "parts": _params_parts(values, layout.params_blob())}
             result[f"{layout.model.c_name}_params.c"] = template_text("exports/params.c.j2", view)
     view = {
         "foreign": any(built["foreign_c"] for built in builds),
         "renames": sorted({pair for linkage in linkages for pair in linkage.renames.items()}),
     }
     return {**result, "mlf_kernel.h": template_text("exports/kernel.h.j2", view)}
+
+
+def _params_parts(values: Values, blob: bytes) -> list[Values]:
+    """Arrays of a model's parameters: one, or one for each memory that holds some."""
+    whole = {"symbol": values["params_symbol"], "first": 0, "size_bytes": len(blob), "section": ""}
+    return [
+        {**part, "rows": byte_rows(blob[part["first"] : part["first"] + part["size_bytes"]])}
+        for part in values["params_parts"] or [whole | {"memory": ""}]
+    ]
 
 
 def check_is_c(model: Model) -> None:
