@@ -272,6 +272,28 @@ def test_an_archive_is_streamed_or_not(model: Path, tmp_path: Path) -> None:
         mlf_sdk.load(archive, stream=True)
 
 
+def test_cases(model: Path, tmp_path: Path, call: Caller) -> None:
+    """Whole inputs with their outputs, row by row; a wrong one is noticed."""
+    pairs = [expected(model, seed) for seed in range(3)]
+    outputs = np.stack([np.frombuffer(wanted, np.int8).reshape(1, -1) for _, wanted in pairs])
+    cases = tmp_path / "cases.npz"
+    for wrong in (False, True):
+        outputs[1] ^= wrong
+        np.savez(cases, input=np.stack([image for image, _ in pairs]), **{"0": outputs})
+        result = call("test", model, "--board", "host", "--stream", "--cases", cases)
+        assert result.code == int(wrong), result.out + result.err
+        assert ("case 1" in result.out) == wrong
+
+
+@pytest.mark.qemu
+def test_a_proof(model: Path, call: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proven with its rows in a ring, against a twin that has the whole input."""
+    monkeypatch.chdir(tmp_path)
+    result = call("proof", model, "--board", "mps2-an386", "--stream", "--for", "ram")
+    assert result.code == 0 and "1 proven" in result.out, result.out + result.err
+    assert "host twin" in result.out
+
+
 @pytest.mark.qemu
 @pytest.mark.parametrize("board", ["mps2-an386", "microbit", "mps3-an547"])
 def test_a_run_on_a_board(board: str, model: Path, call: Caller) -> None:

@@ -131,7 +131,8 @@ def chain_model() -> Any:
         Step(index=i, name=f"k{i}", symbol=f"k{i}", inputs=ins, outputs=outs)
         for i, (ins, outs) in enumerate(wires)
     ]
-    return SimpleNamespace(name="chain", steps=steps, tensors=tensors)
+    made = SimpleNamespace(options={})
+    return SimpleNamespace(name="chain", steps=steps, tensors=tensors, inputs=(0,), provenance=made)
 
 
 def chain(order: tuple[int, ...] = (0, 1, 2), **changed: Any) -> Observer:

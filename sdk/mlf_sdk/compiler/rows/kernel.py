@@ -181,8 +181,8 @@ class _Writer:
         return f"        case {k}: {{ /* {layer} */\n{text}        }}\n"
 
     def _moves(self, value: int) -> bool:
-        """True for a ring that does not hold all rows."""
-        return self.pulled.rings[value] < rows_of(self.graph.values[value])
+        """True for a ring that does not hold all rows, those of padding above among them."""
+        return self.pulled.rings[value] < rows_of(self.graph.values[value]) + self._rows_above(value)
 
     def _turns(self, value: int) -> bool:
         """True for a ring whose rows stay in their slots: its readers take one row, or pointers to rows."""
