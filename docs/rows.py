@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/rows.md: ``python docs/rows.py [--cores] MODEL[=BYTES]...``.
+"""Writes the tables of docs/rows.md: ``python docs/rows.py [--cores | --stream] MODEL[=BYTES]...``.
 
 Each model is run on the emulated mps2-an386 (Cortex-M4) layer by layer, with ``--for ram``, and, where bytes
 are given, with ``--max-arena``: RAM is what the painted arena shows, instructions are counted. With
-``--cores`` each is run on boards of other cores, layer by layer and with ``--for ram``. A run that does not
-pass, whose outputs differ from those of the host, of the reference or of the witness among them, stands in
-the table as such; the command goes on, and ends with 1.
+``--cores`` each is run on boards of other cores, layer by layer and with ``--for ram``; with ``--stream``
+layer by layer, and with its input by rows, within the bytes that are given, else with ``--for ram``. A run
+that does not pass, whose outputs differ from those of the host, of the reference or of the witness among
+them, stands in the table as such; the command goes on, and ends with 1.
 """
 
 from __future__ import annotations
@@ -88,6 +89,22 @@ def models_table(models: Sequence[str]) -> list[str]:
     return lines
 
 
+def stream_table(models: Sequence[str]) -> list[str]:
+    """Rows of models whose input comes row by row."""
+    lines = [
+        "| model | plan | arena | | instructions | |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for given in models:
+        path, _, most = given.partition("=")
+        usual = measured(path, BOARD, {})
+        plan = f"`--stream --max-arena {int(most)}`" if most else "`--stream --for ram`"
+        run = measured(path, BOARD, {"stream": True, **({"max_arena": most} if most else {"goal": "ram"})})
+        lines.append(f"| {_name(path)} | layer by layer{_cells(usual, usual)}")
+        lines.append(f"|  | {plan}{_cells(run, usual)}")
+    return lines
+
+
 def cores_table(models: Sequence[str]) -> list[str]:
     """Rows of models on boards of other cores."""
     lines = [
@@ -121,12 +138,15 @@ def main() -> None:
     """Write a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cores", action="store_true", help="other cores than the M4")
+    parser.add_argument("--stream", action="store_true", help="inputs that come row by row")
     parser.add_argument("models", nargs="+", metavar="MODEL[=BYTES]")
     given = parser.parse_args()
     for path in (one.partition("=")[0] for one in given.models):
         if not Path(path).is_file():
             parser.error(f"{path}: no such file")
-    name, make = ("cores", cores_table) if given.cores else ("models", models_table)
+    name, make = ("models", models_table)
+    if given.cores or given.stream:
+        name, make = ("cores", cores_table) if given.cores else ("streams", stream_table)
     lines = make(given.models)
     PAGE.write_text(write(PAGE.read_text(encoding="utf-8"), {name: lines}), encoding="utf-8")
     sys.exit(int(any("not passed" in line for line in lines)))
