@@ -103,7 +103,7 @@ def arena() -> str:
     lines.append(_text(_WIDTH, top + height + 20, "last step", quiet=True, anchor="end"))
     text = (
         f"The arena of examples/layers: {len(plan.rects)} tensors over {len(model.steps)} steps in "
-        f"{plan.size_bytes:,} bytes; no plan can be smaller than {plan.lower_bound_bytes:,}. Darker: an output over its input."
+        f"{plan.size_bytes:,} bytes; no plan can be smaller than {plan.lower_bound_bytes:,}. Stronger colour: an output over its input."
     )
     return _svg(top + height + 30, lines, text)
 
