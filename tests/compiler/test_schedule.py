@@ -10,6 +10,7 @@ import pytest
 
 from makers import makers
 from mlf_sdk.compiler import (
+    classical,
     computed,
     generated,
     operators,
@@ -18,15 +19,13 @@ from mlf_sdk.compiler import (
     reference,
     schedule,
     signals,
-    svm,
-    trees,
 )
 from mlf_sdk.compiler.operators import Operator, Stateful
 from mlf_sdk.compiler.tflite import load
 
 KINDS = [
     found
-    for module in (operators, reals, recurrences, signals, computed, svm, trees, generated)
+    for module in (operators, reals, recurrences, signals, computed, classical, generated)
     for found in vars(module).values()
     if isinstance(found, type) and issubclass(found, Operator) and found.__module__ == module.__name__
     if found not in (Operator, Stateful)
