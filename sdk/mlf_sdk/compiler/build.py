@@ -19,6 +19,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.ir.names import legal_identifier
 
 _INTERPRETER_BYTES: Final = 2560  # of what an interpreter keeps beside the tensors
+_SMALL_BYTES: Final = 4096  # for less no instructions are spent, but where RAM is the goal
 _TRIES: Final = 2  # with the room that a plan has, and with what is left when the arena took more than that
 
 
@@ -58,6 +59,8 @@ def compile_graph(
     kernels = kernels_of(graph, choice, tuner, others=False)
     if choice.goal in (Goal.BALANCED, Goal.RAM) and not choice.stream and not choice.frames:
         most = max(_live_bytes(graph, [None] * len(kernels)), default=0) + _INTERPRETER_BYTES
+        if choice.goal is Goal.BALANCED:
+            most = max(most, _SMALL_BYTES)
         if max(_live_bytes(graph, _first(kernels)), default=0) > most:
             from mlf_sdk.compiler.rows.bounded import smaller_within  # few models have so much scratch
 

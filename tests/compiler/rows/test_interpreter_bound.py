@@ -13,7 +13,7 @@ from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Fused
-from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.compiler.options import CompileOptions, Goal
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.frontends.direct import model_of
@@ -72,6 +72,23 @@ def test_other_models_run_layer_by_layer(tmp_path: Path) -> None:
     path.write_bytes(m.finish(m.conv(x, 8, (3, 3), 1, same=True, depthwise=True)))
     compiled = compile_graph(load_tflite(path), M4)
     assert not any(isinstance(one.operator, Fused) for one in compiled.operators)
+
+
+def test_a_small_model_keeps_its_fast_kernels(tmp_path: Path) -> None:
+    """A dense layer whose scratch exceeds the bound, in an arena of less than 4 KiB."""
+    m = Maker(2)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(m.finish(m.dense(m.input((1, 720)), 64)))
+    graph = load_tflite(path)
+    m3 = core_named("cortex-m3")
+    balanced, least = (
+        compile_graph(graph, Choice(core=m3, goal=goal)).operators[0].kernel
+        for goal in (Goal.BALANCED, Goal.RAM)
+    )
+    assert balanced is not None
+    assert least is not None
+    assert side_by_side(graph) + 2560 < side_by_side(graph) + balanced.workspace_bytes <= 4096
+    assert least.workspace_bytes < balanced.workspace_bytes
 
 
 @pytest.mark.parametrize("name", TFLM)
