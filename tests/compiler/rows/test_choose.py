@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from corpus import CORPUS
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.layer import detail_of
-from mlf_sdk.compiler.operators import Fused
+from mlf_sdk.compiler.operators import SCRATCH_BYTES, Fused
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.passes.edges import strip_conversions
@@ -129,6 +130,16 @@ def test_arenas_of_models_that_are_known(name: str, most: int, tmp_path: Path) -
     assert fused.layout.arena_bytes <= most
     inputs = random_inputs(graph, np.random.default_rng(1))
     assert fused.run(inputs) == [x.tobytes() for x in Interpreter(graph).run(inputs)]
+
+
+def test_scratch_that_takes_no_ram_of_its_own_is_given() -> None:
+    """Where counters take what is left of a peak, kernels have the scratch of the layer that needs the most."""
+    path = CORPUS.parent / "tflite/resnet8_int8.tflite"
+    if not path.is_file():
+        pytest.skip(f"no such model: {path}")
+    streamed = compiled(path, dataclasses.replace(RAM, stream=True))
+    (region,) = (one.operator for one in streamed.operators if isinstance(one.operator, Fused))
+    assert region.scratch_bytes > SCRATCH_BYTES
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,9 @@ class Choices(msgspec.Struct, frozen=True):
         for scratch in sorted({*_SCRATCH, workspace, left}, reverse=True):
             if self._fits(interval, self._alternatives(lines, scratch), most_bytes):
                 return [*lines.values()], scratch
+        taken = self._region(interval, least)
+        if taken is not None and sum(taken) > most_bytes:  # the peak of a cut is without counters
+            return self._faster(interval, sum(taken))
         return [*lines.values()], SCRATCH_BYTES
 
     def _row_work(self, operator: Operator) -> float:
