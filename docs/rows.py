@@ -137,16 +137,19 @@ def write(page: str, tables: dict[str, list[str]]) -> str:
 def main() -> None:
     """Write a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--cores", action="store_true", help="other cores than the M4")
-    parser.add_argument("--stream", action="store_true", help="inputs that come row by row")
+    parser.set_defaults(table=("models", models_table))
+    tables = parser.add_mutually_exclusive_group()
+    for option, name, make, text in (
+        ("--cores", "cores", cores_table, "other cores than the M4"),
+        ("--stream", "streams", stream_table, "inputs that come row by row"),
+    ):
+        tables.add_argument(option, dest="table", action="store_const", const=(name, make), help=text)
     parser.add_argument("models", nargs="+", metavar="MODEL[=BYTES]")
     given = parser.parse_args()
     for path in (one.partition("=")[0] for one in given.models):
         if not Path(path).is_file():
             parser.error(f"{path}: no such file")
-    name, make = ("models", models_table)
-    if given.cores or given.stream:
-        name, make = ("cores", cores_table) if given.cores else ("streams", stream_table)
+    name, make = given.table
     lines = make(given.models)
     PAGE.write_text(write(PAGE.read_text(encoding="utf-8"), {name: lines}), encoding="utf-8")
     sys.exit(int(any("not passed" in line for line in lines)))

@@ -244,14 +244,14 @@ class _Row:
 
     def tile(self, first: int, count: int, words: Sequence[Register] = ()) -> Sequence[Register]:
         """Record a tile of ``count`` outputs in a row; the channel's words, which may be loaded already."""
-        b, rows, step = self.b, self.patches.rows, self.patches.rows
+        b, rows = self.b, self.patches.rows  # a patch serves as many columns of outputs as rows
         self.move(first)
         sums = [[b.register("sum", EVEN_WORD) for _ in range(count)] for _ in range(rows)]
-        for at in range(0, count, step):
+        for at in range(0, count, rows):
             self._to_column((first + at) * self.patches.stride)
             patch = b.vector("gather_32", self.x, self.columns)
             for number, weight in enumerate(self.weights):
-                total = sums[number // step][at + number % step]
+                total = sums[number // rows][at + number % rows]
                 b.do("dot_first_8", weight, patch, into=total)
         b.note(f"requantise {rows * count} outputs of a channel")
         return self._store([total for row in sums for total in row], words)
