@@ -337,5 +337,6 @@ def check(project: TargetProject, *, strict: bool = False) -> CheckReport:
     if not any(model.arenas for model in project.lock.models):
         return report
     from mlf_sdk.judge.places import with_places  # few models lie in several memories
+    from mlf_sdk.targets.boards.banks import placed_regions
 
-    return with_places(report, project.lock, image, regions)
+    return with_places(report, project.lock, image, placed_regions(target.board, regions))

@@ -14,7 +14,10 @@ from mlf_sdk.targets.boards.requirements import server_bytes
 from mlf_sdk.targets.boards.row import Board, Memory
 
 RUNTIME_BYTES: Final = 2048  # of .data and .bss beside the server's buffers
+KERNEL_BYTES: Final = 16 << 10  # of Zephyr's kernel and drivers, in its RAM
 CODE_BYTES: Final = 64 << 10  # kept free in the first flash for code and tables
+ZEPHYR_FLASH: Final = "FLASH"
+ZEPHYR_RAM: Final = "RAM"
 
 
 def banks_of(board: Board, options: ProjectOptions) -> tuple[Bank, ...]:
@@ -23,15 +26,15 @@ def banks_of(board: Board, options: ProjectOptions) -> tuple[Bank, ...]:
     The stack, the runtime's variables and the code come first in the first RAM and the first flash; a memory
     that kernels run from holds them alone.
     """
-    if board.platform != "baremetal":
+    memories, flash, ram = _memories(board)
+    if not (flash and ram):
         return ()
-    ram, flash = board.ram.name, board.flash.name
+    system = KERNEL_BYTES if board.platform == "zephyr" else 0
     taken = {
-        ram: board.stack_bytes + server_bytes(board, options) + RUNTIME_BYTES,
+        ram: board.stack_bytes + server_bytes(board, options) + RUNTIME_BYTES + system,
         flash: CODE_BYTES,
     }
     code = parse_pins(options.place).code if options.place else ""
-    boot = board.boot_memory.name
     return tuple(
         Bank(
             name=memory.name,
@@ -41,9 +44,34 @@ def banks_of(board: Board, options: ProjectOptions) -> tuple[Bank, ...]:
             write_cycles=memory.write_cycles,
             **_sections(memory, is_first=memory.name in taken),
         )
-        for memory in board.memories
-        if (memory.kind == "ram" or memory.name in (flash,) or memory.name != boot) and memory.name != code
+        for memory in memories
+        if memory.name != code or (memory.name == flash and board.platform == "zephyr")
     )
+
+
+def _memories(board: Board) -> tuple[tuple[Memory, ...], str, str]:
+    """Memories for models, and the names of the one with the code and the one with the stack."""
+    if board.platform == "zephyr":
+        named = tuple(memory for memory in board.memories if memory.zephyr)
+        by_region = {memory.zephyr: memory.name for memory in named}
+        return named, by_region.get(ZEPHYR_FLASH, ""), by_region.get(ZEPHYR_RAM, "")
+    if board.platform != "baremetal":
+        return (), "", ""
+    flash, boot = board.flash.name, board.boot_memory.name
+    usable = (m for m in board.memories if m.kind == "ram" or m.name == flash or m.name != boot)
+    return tuple(usable), flash, board.ram.name
+
+
+def more_regions(board: Board) -> dict[str, str]:
+    """Zephyr's regions beside FLASH and RAM, by the name of the memory in the row."""
+    first = (ZEPHYR_FLASH, ZEPHYR_RAM)
+    return {m.name: m.zephyr for m in board.memories if m.zephyr and m.zephyr not in first}
+
+
+def placed_regions(board: Board, regions: Sequence[tuple[str, int, int]]) -> tuple[tuple[str, int, int], ...]:
+    """Memories of an image (name, origin, size in bytes) by their names in the row."""
+    names = {m.zephyr: m.name for m in board.memories if m.zephyr} if board.platform == "zephyr" else {}
+    return tuple((names.get(name, name), origin, size) for name, origin, size in regions)
 
 
 def code_memory(board: Board, place: Sequence[str]) -> Memory | None:
@@ -55,7 +83,8 @@ def code_memory(board: Board, place: Sequence[str]) -> Memory | None:
     name = parse_pins(place).code
     if not name:
         return None
-    able = [memory for memory in board.memories if memory.code]
+    on_zephyr = board.platform == "zephyr"
+    able = [memory for memory in board.memories if memory.code and (memory.zephyr or not on_zephyr)]
     chosen = next((memory for memory in able if memory.name == name), None)
     if chosen is None:
         known = ", ".join(f"{m.name} ({m.size_bytes:,} bytes)" for m in able) or "none"

@@ -29,7 +29,9 @@ def placements(models: Sequence[Model], board: Board, options: ProjectOptions) -
         raise InputError(
             f"the memories of {board.name} are not known here",
             where="--place",
-            hint="Leave it out, or choose a bare-metal board (mlf-sdk boards).",
+            hint="Leave it out, or choose a bare-metal board (mlf-sdk boards)."
+            if board.platform != "zephyr"
+            else "Give the memories of its row zephyr = REGION, FLASH and RAM among them (howto-memories).",
         )
     pins = parse_pins(options.place)
     code_memory(board, options.place)

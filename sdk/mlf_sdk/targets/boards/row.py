@@ -36,6 +36,7 @@ class Memory(_Row, frozen=True, kw_only=True):
         boot: the CPU takes its vector table from the start of this one (default: the first flash).
         read_cycles, write_cycles: of a word of 32 bits that follows the one before it, and of one anywhere.
         code: functions may run from it; a RAM: start-up copies them there.
+        zephyr: region on Zephyr: ``FLASH`` and ``RAM``, those of ``chosen``, or a ``zephyr,memory-region``.
     """
 
     name: Identifier
@@ -46,6 +47,7 @@ class Memory(_Row, frozen=True, kw_only=True):
     read_cycles: tuple[Cycles, Cycles] = (1.0, 1.0)
     write_cycles: tuple[Cycles, Cycles] = (1.0, 1.0)
     code: bool = False
+    zephyr: str = ""
 
     @property
     def end(self) -> int:

@@ -109,6 +109,7 @@ def zephyr_naming(board: Board, tree: ZephyrTree) -> ZephyrNaming:
 def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) -> PlatformFiles:
     """Return the files of a Zephyr application, or with the option ``library`` of a module only."""
     profile = target.profile
+    regions, code = _placed(board, options)
     values = {
         "z": {
             "series": profile.series,
@@ -118,10 +119,14 @@ def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) ->
             "board": target.board,
             "stack_bytes": board.stack_bytes,
             "rpc_max_payload": board.rpc.max_payload,
+            "regions": regions,
+            "code_region": code,
         }
     }
     files = {}
     templates = dict(_MODULE)
+    if regions:
+        templates |= {f"zephyr/{name}": f"zephyr/{name}.j2" for name in ("memories.ld", "memories.c")}
     if options.app == "library":
         templates["README.md"] = "zephyr/README_library.md.j2"
     else:
@@ -154,6 +159,17 @@ def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) ->
         model_templates=_MODEL,
         values=values,
     )
+
+
+def _placed(board: Board, options: ProjectOptions) -> tuple[dict[str, str], str]:
+    """Regions beside FLASH and RAM by the row's name, and the one that kernels are copied to; empty: none."""
+    if not options.place:
+        return {}, ""
+    from mlf_sdk.targets.boards.banks import code_memory, more_regions  # few projects use several memories
+
+    regions = more_regions(board)
+    code = code_memory(board, options.place)
+    return regions, regions.get(code.name, "") if code is not None else ""
 
 
 def map_regions(path: Path) -> tuple[tuple[str, int, int], ...]:
