@@ -15,6 +15,7 @@ from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.planner.memories import Pins, check_pins, parse_pins
 from mlf_sdk.planner.spread import place_model
 from mlf_sdk.planner.traffic import Traffic, step_traffic, traffic_of
+from mlf_sdk.planner.uses import uses_of
 
 SPARE = 3 * 128  # of a RAM, for guards and alignment
 BIG = 1 << 20
@@ -51,6 +52,22 @@ def test_large_models_cost_no_more_than_all_in_one_memory_does(seed: int) -> Non
     assert chosen.slow_cycles == only.slow_cycles
     for part in chosen.layout.arenas:
         assert part.lower_bound_bytes <= part.size_bytes <= part.bank.size_bytes - SPARE
+
+
+def test_uses_of_the_memories_add_up_to_the_placement() -> None:
+    model = drawn_model(3, steps=12, constants=6)
+    whole = lay_out(model).arena_bytes
+    chosen = place_model(model, three(whole // 3, whole, 2 * whole), Pins())
+    layout, uses = chosen.layout, {use.memory: use for use in uses_of(chosen.layout)}
+    assert sum(use.cycles for use in uses.values()) == pytest.approx(chosen.cycles)
+    for part in layout.arenas:
+        (arena,) = [one for one in uses[part.bank.name].contents if one.kind == "arena"]
+        assert arena.size_bytes == part.size_bytes
+    weights = [one for use in uses.values() for one in use.contents if one.kind == "weights"]
+    assert sum(one.size_bytes for one in weights) == sum(t.size_bytes for t in model.constants)
+    total = sum(traffic_of(model).values(), Traffic())
+    assert sum(use.written_words for use in uses.values()) == total.writes
+    assert sum(use.read_words for use in uses.values()) == total.reads + total.scattered_reads
 
 
 def test_one_memory_that_holds_all_gives_the_plan_that_it_had() -> None:

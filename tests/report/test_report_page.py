@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from mlf_sdk.ir.model import Finding
+from mlf_sdk.planner.uses import Content, MemoryUse
 from mlf_sdk.reporting.html import page as page_module
 from mlf_sdk.reporting.html.collect import collect
 from mlf_sdk.reporting.html.data import Report
@@ -156,6 +157,28 @@ def _column(page: Page, section: str, number: int) -> list[str]:
     (found,) = [s for s in page.root.find("section") if s.attributes["id"] == section]
     rows = [[c for c in row.children if c.tag in ("td", "th")] for row in found.find("tr")]
     return [cells[number].words().strip() for cells in rows]
+
+
+def test_memories_of_a_model_show_what_lies_there_and_its_traffic(reports: dict[str, Report]) -> None:
+    arena = Content(kind="arena", name="", size_bytes=9472, read_words=1200, written_words=345, cycles=1545.0)
+    conv = Content(
+        kind="weights", name="conv_2d_7", size_bytes=5120, read_words=640, written_words=0, cycles=5120.0
+    )
+    uses = (
+        MemoryUse(memory="dtcm", room_bytes=100_000, contents=(arena,)),
+        MemoryUse(memory="qspi", room_bytes=1 << 20, contents=(conv,)),
+    )
+    page = Page(render_page(dataclasses.replace(reports["graph"], uses=uses)))
+    (memory,) = [s for s in page.root.find("section") if s.attributes["id"] == "memory"]
+    text = " ".join(memory.words().split())
+    for part in (
+        "9,472 B of 100,000 B",
+        "1,545 cycles, 23.2%",
+        "weights of conv_2d_7",
+        "qspi5,12064005,120",
+    ):
+        assert part in text
+    assert "several memories" not in Page(render_page(reports["graph"])).root.words()
 
 
 def test_a_verdict_stands_beside_its_name(reports: dict[str, Report]) -> None:

@@ -61,6 +61,8 @@ def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcom
         from mlf_sdk.reporting.survey import survey_parts, survey_values
 
         surveyed = survey_request(request)
+        if placed.parts:  # in one RAM it may be too large: several hold it
+            surveyed = dataclasses.replace(surveyed, boards=())
         return Outcome(
             parts=[*survey_parts(surveyed), *placed.parts, *on_chip.parts],
             values={**survey_values(surveyed), **placed.values, **on_chip.values},

@@ -25,6 +25,7 @@ from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.pipeline.sources import KernelSource, kernel_sources
 from mlf_sdk.pipeline.witness import origin_of, prepared
+from mlf_sdk.planner.uses import MemoryUse, uses_of
 from mlf_sdk.targets.boards.row import Board
 
 
@@ -63,6 +64,7 @@ class Findings:
     no_layers: str = ""
     kernels: dict[str, KernelSource] = field(default_factory=dict)
     chip: ChipFit | None = None
+    uses: tuple[MemoryUse, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -116,7 +118,16 @@ def gather(request: Request, own: GatherOptions, pipeline: Pipeline) -> Findings
         chip=chip_fit(
             request.chip, target.board, project.model, memories, done.instructions if done else None
         ),
+        uses=_uses(request, project, pipeline),
     )
+
+
+def _uses(request: Request, project: TargetProject, pipeline: Pipeline) -> tuple[MemoryUse, ...]:
+    """Return what of the model lies in each of several memories; a project's folder has no traffic."""
+    if project.is_given or not project.model.arenas:
+        return ()
+    number = project.lock.models.index(project.model)
+    return uses_of(pipeline.plan(request).layouts[number])
 
 
 def _layers(request: Request, project: TargetProject, pipeline: Pipeline) -> tuple[FileFacts | None, str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlf_sdk.planner.spread import Placement
+from mlf_sdk.planner.uses import uses_of
 from mlf_sdk.reporting.layout import Parts, line, number, size, table
 
 _SHOWN = 3  # names of a memory's largest buffers and constants
@@ -19,6 +20,9 @@ def placement_parts(placement: Placement) -> Parts:
             number(one["arena_bytes"]),
             number(one["lower_bound_bytes"]),
             number(one["weights_bytes"]),
+            number(one["read_words"]),
+            number(one["written_words"]),
+            number(round(one["cycles"])),
             ", ".join(one["largest"]),
         )
         for one in placement_values(placement)["memories"]
@@ -27,7 +31,7 @@ def placement_parts(placement: Placement) -> Parts:
     state = placement.layout.state_bank
     return [
         "",
-        table(("memory", ">arena", ">bound", ">weights", "largest"), rows),
+        table(("memory", ">arena", ">bound", ">weights", ">read", ">written", ">cycles", "largest"), rows),
         *([line("state", f"{size(placement.layout.state_bytes)} in {state.name}")] if state else []),
         line(
             "traffic",
@@ -41,6 +45,7 @@ def placement_values(placement: Placement) -> dict[str, Any]:
     """The same as plain values."""
     layout = placement.layout
     names = dict.fromkeys(part.bank.name for part in (*layout.arenas, *layout.params))
+    used = {use.memory: use for use in uses_of(layout)}
     memories = []
     for name in names:
         arena = next((p for p in layout.arenas if p.bank.name == name), None)
@@ -51,6 +56,9 @@ def placement_values(placement: Placement) -> dict[str, Any]:
                 "arena_bytes": arena.size_bytes if arena else 0,
                 "lower_bound_bytes": arena.lower_bound_bytes if arena else 0,
                 "weights_bytes": weights.size_bytes if weights else 0,
+                "read_words": used[name].read_words if name in used else 0,
+                "written_words": used[name].written_words if name in used else 0,
+                "cycles": used[name].cycles if name in used else 0.0,
                 "largest": _largest(placement, name),
             }
         )

@@ -66,6 +66,7 @@ def collect(findings: Findings, made: datetime | None = None) -> Report:
         no_layers=findings.no_layers,
         kernels=findings.kernels,
         chip=findings.chip,
+        uses=findings.uses,
     )
 
 

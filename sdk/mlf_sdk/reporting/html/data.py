@@ -19,6 +19,7 @@ from mlf_sdk.judge.stack import Allocator, StackBound
 from mlf_sdk.pipeline.chipfit import ChipFit
 from mlf_sdk.pipeline.mlperf.results import MlperfReport
 from mlf_sdk.pipeline.sources import KernelSource
+from mlf_sdk.planner.uses import MemoryUse
 
 RectKind = Literal["input", "output", "tensor", "workspace"]
 
@@ -164,6 +165,7 @@ class Report:
         mlperf: result of ``bench mlperf``; None: it was not run.
         layers: of the model's file; None where it is not at hand, and ``no_layers`` says why.
         kernels: C source of each step's function, by its symbol.
+        uses: of each memory by the model, where it lies in several; empty: it does not, or it is not known.
         chip: that the image is held against; None: its memories are not known, or no chip fits.
     """
 
@@ -197,6 +199,7 @@ class Report:
     no_layers: str = ""
     kernels: dict[str, KernelSource] = field(default_factory=dict)
     chip: ChipFit | None = None
+    uses: tuple[MemoryUse, ...] = ()
 
     @property
     def model_flash_bytes(self) -> int:
