@@ -9,7 +9,6 @@ shifts in a table. Loads stand between products, two or three ahead of their use
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -18,7 +17,8 @@ import numpy as np
 from mlf_sdk.compiler.kernels import windows
 from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.mve_copies import INCLUDE, copy_function
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale
+from mlf_sdk.compiler.kernels.mve_results import each_with, in_vectors, narrow, requantise
+from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.windows import Tile
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,
@@ -141,19 +141,13 @@ def record(vectors: Vectors, epilogue: Epilogue) -> Builder:
     with b.counted(n, vectors.channels):
         rows = _record_sums(b, vectors, x, w)
         b.note(f"requantise {vectors.channels} channels")
-        values = [b.vector("set_lanes_0_2", row[0], row[2]) for row in rows]
-        for value, row in zip(values, rows, strict=True):
-            b.vector("set_lanes_1_3", row[1], row[3], value, into=value)
+        values = in_vectors(b, rows)
         loads = vectors.channels // 4
         table = ([b.vector("load_next_32", p, i=16, moves=True) for _ in range(loads)] for _ in range(4))
-        for value, bias in _each(values, next(table)):
+        for value, bias in each_with(values, next(table)):
             b.vector("add_32", value, bias, into=value)
         requantise(b, values, epilogue, table)
-        for value in values:
-            b.vector("narrow_even_32", value, into=value)
-        for value in values:
-            b.vector("narrow_even_16", value, into=value)
-        limit(b, values, epilogue)
+        narrow(b, values, epilogue)
         some = n
         if vectors.left:
             lanes = b.do("subtract_constant", n, i=4) if loads > 1 else n
@@ -235,11 +229,6 @@ def _record_sums(b: Builder, vectors: Vectors, x: Register, w: Register) -> list
     return sums if pixels > 1 else [sums[0][k : k + 4] for k in range(0, channels, 4)]
 
 
-def _each(values: Sequence[Register], words: Sequence[Register]) -> Iterator[tuple[Register, Register]]:
-    """Vectors of sums with their words, or with those that all share."""
-    return zip(values, words if len(words) > 1 else [words[0]] * len(values), strict=True)
-
-
 def pointers_of_words(rows: int) -> tuple[str, str]:
     """C text for pointers to words, at the places of ``rows`` pointers to bytes, and their name."""
     text = f"""        const int32_t *words[{rows}];
@@ -248,42 +237,6 @@ def pointers_of_words(rows: int) -> tuple[str, str]:
         }}
 """
     return text, "words"
-
-
-def requantise(
-    b: Builder,
-    sums: Sequence[Register],
-    epilogue: Epilogue,
-    rows: Iterator[Sequence[Register]],
-    *,
-    word: str = "",
-) -> None:
-    """Record the requantisation of vectors of sums; ``rows`` load multipliers, addends and shifts.
-
-    Args:
-        rows: for each vector of sums, or one for all.
-        word: "_word" where they are words, for all lanes.
-    """
-    for value, multiplier in _each(sums, next(rows)):
-        b.vector(f"multiply_high{word}_32", value, multiplier, into=value)
-    if epilogue.form is Form.DOUBLE:
-        for value in sums:
-            b.vector("add_32", value, b.vector("sign_32", value), into=value)
-    for value, words in _each(sums, next(rows)):
-        b.vector(f"add{word}_32", value, words, into=value)
-    for value, words in _each(sums, next(rows)):
-        operands = (words, value) if word else (value, words)
-        b.vector(f"shift_by_negative{word}_32", *operands, into=value)
-
-
-def limit(b: Builder, values: Sequence[Register], epilogue: Epilogue) -> None:
-    """Record the lowest and the highest stored value; bytes of words that are not stored are leftovers."""
-    if epilogue.clamp == (-128, 127):
-        return
-    for bound, name in zip(epilogue.clamp, ("larger_8", "smaller_8"), strict=True):
-        vector = b.vector("fill_8", b.do("immediate", i=bound & 255))
-        for value in values:
-            b.vector(name, value, vector, into=value)
 
 
 convolution: Final = windows.convolution(2, tile)

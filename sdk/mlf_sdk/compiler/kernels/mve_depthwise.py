@@ -20,8 +20,9 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.add_int8 import sum_kernel
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
-from mlf_sdk.compiler.kernels.mve import FAR, limit, pointers_of_words, requantise, table_words
+from mlf_sdk.compiler.kernels.mve import FAR, pointers_of_words, table_words
 from mlf_sdk.compiler.kernels.mve_copies import COPY_BYTES, INCLUDE
+from mlf_sdk.compiler.kernels.mve_results import limit, requantise
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
 from mlf_sdk.compiler.microkernels.builder import (

@@ -20,8 +20,9 @@ import numpy as np
 from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel, of_parts, tile_of, window_starts
-from mlf_sdk.compiler.kernels.mve import limit, requantise, table_words
+from mlf_sdk.compiler.kernels.mve import table_words
 from mlf_sdk.compiler.kernels.mve_copies import INCLUDE, INTERLEAVE_ROWS
+from mlf_sdk.compiler.kernels.mve_results import in_vectors, of_channels
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,
@@ -258,22 +259,13 @@ class _Row:
 
     def _store(self, sums: Sequence[Register], words: Sequence[Register]) -> Sequence[Register]:
         """Record the requantisation of eight sums or four, and their scatter; the channel's words."""
-        b, is_whole, values = self.b, len(sums) == 8, list[Register]()
-        for some in (sums[k : k + 4] for k in range(0, len(sums), 4)):
-            value = b.vector("set_lanes_0_2", some[0], some[2])
-            values.append(b.vector("set_lanes_1_3", some[1], some[3], value, into=value))
+        b, is_whole = self.b, len(sums) == 8
+        values = in_vectors(b, [sums[k : k + 4] for k in range(0, len(sums), 4)])
         if not words:
             self.table(0)
             words = b.load(self.p, 4)
             self.read += _TABLE
-        for value in values:
-            b.vector("add_word_32", value, words[0], into=value)
-        requantise(b, values, self.epilogue, iter([[word] for word in words[1:]]), word="_word")
-        stored = b.vector("narrow_even_32", values[0])
-        if is_whole:
-            b.vector("narrow_odd_32", values[1], stored, into=stored)
-        b.vector("narrow_even_16", stored, into=stored)
-        limit(b, [stored], self.epilogue)
+        stored = of_channels(b, values, iter([[word] for word in words]), self.epilogue)
         if is_whole:
             b.store("scatter_8_of_16", stored, self.y, self.kept or b.vector("load_32", self.o, i=_WHOLE))
         else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mlf_sdk.compiler.kernels.mve import limit, requantise
+from mlf_sdk.compiler.kernels.mve_results import in_vectors, narrow, of_channels, requantise
 from mlf_sdk.compiler.kernels.mve_row_tile import FAR_BYTES, LANES, QUAD, RowTile
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.builder import (
@@ -66,14 +66,6 @@ def record(tile: RowTile, epilogue: Epilogue) -> Builder:
     return b
 
 
-def _in_vectors(b: Builder, rows: Sequence[Sequence[Register]]) -> list[Register]:
-    """Record vectors of four sums each."""
-    values = [b.vector("set_lanes_0_2", row[0], row[2]) for row in rows]
-    for value, row in zip(values, rows, strict=True):
-        b.vector("set_lanes_1_3", row[1], row[3], value, into=value)
-    return values
-
-
 def _store(
     b: Builder,
     tile: RowTile,
@@ -83,15 +75,11 @@ def _store(
     place: Register,
 ) -> None:
     """Record the requantisation of two pixels; the output moves on behind them."""
-    values = _in_vectors(b, sums)
+    values = in_vectors(b, sums)
     for value in values:
         b.vector("add_32", value, table[0], into=value)
     requantise(b, values, epilogue, iter([[row] for row in table[1:]]))
-    for value in values:
-        b.vector("narrow_even_32", value, into=value)
-    for value in values:
-        b.vector("narrow_even_16", value, into=value)
-    limit(b, values, epilogue)
+    narrow(b, values, epilogue)
     if tile.channels <= FAR_BYTES:
         for value in values:
             b.store("store_next_8_of_32", value, place, i=tile.channels, moves=place)
@@ -110,7 +98,7 @@ def _store_wide(
     place: Register,
 ) -> None:
     """Record the requantisation of four pixels of two channels; the output moves on behind them."""
-    values = _in_vectors(b, [[row[channel] for row in sums] for channel in range(tile.width)])
+    values = in_vectors(b, [[row[channel] for row in sums] for channel in range(tile.width)])
     words = b.do("copy", p, kind=WORDS)
 
     def pairs() -> Iterator[Sequence[Register]]:
@@ -118,14 +106,7 @@ def _store_wide(
             one, other, *more = b.load(words, 4)
             yield from ([one, other], more)
 
-    table = pairs()
-    for value, bias in zip(values, next(table), strict=True):
-        b.vector("add_word_32", value, bias, into=value)
-    requantise(b, values, epilogue, table, word="_word")
-    stored = b.vector("narrow_even_32", values[0], into=values[0])
-    b.vector("narrow_odd_32", values[1], stored, into=stored)
-    b.vector("narrow_even_16", stored, into=stored)
-    limit(b, [stored], epilogue)
+    stored = of_channels(b, values, pairs(), epilogue)
     b.store("scatter_8_of_16", stored, place, b.vector("load_32", words, i=0))
     b.advance(place, tile.pixels * tile.channels)
 
