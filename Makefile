@@ -65,9 +65,10 @@ coverage: dev
 	$(PYTEST) tests/readers
 
 lint: dev
-	$(VENV)/bin/ruff check sdk tests
-	$(VENV)/bin/ruff format --check sdk tests
+	$(VENV)/bin/ruff check sdk tests docs
+	$(VENV)/bin/ruff format --check sdk tests docs
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy $(wildcard docs/*.py docs/*/*.py)
 	@if command -v clang-format >/dev/null; then \
 	  clang-format --dry-run --Werror $$(find crt -name '*.[ch]'); \
 	else echo "clang-format is not installed: the format of the C code is not checked"; fi

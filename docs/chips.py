@@ -202,7 +202,7 @@ def read_chip(tree: Tree, dts: Path, stated: dict[str, Any]) -> Chip:
 
 
 def _soc_of(board: dict[str, Any], stem: str) -> str:
-    socs = [one["name"] for one in board.get("socs", ())]
+    socs: list[str] = [one["name"] for one in board.get("socs", ())]
     return next((soc for soc in sorted(socs, key=len, reverse=True) if soc in stem), socs[0])
 
 
@@ -240,7 +240,7 @@ def _memories(tree: Tree, dt: Any) -> Iterator[Memory]:  # noqa: ANN401
         kind = _kind(node, flash, ram)
         numbers = reg.to_nums()
         origin, size = (numbers[0], numbers[1]) if len(numbers) > 1 else (0, 0)
-        if node is flash and size <= 1 and "size" in node.props:  # of a chip on a bus, in bits
+        if flash is not None and node is flash and size <= 1 and "size" in node.props:  # on a bus: in bits
             reg = node.props["size"]
             origin, size = _bus_window(node), reg.to_num() // 8
         if not kind or not size:
@@ -282,7 +282,7 @@ def _identifier(text: str) -> str:
 
 def _clock(tree: Tree, dt: Any, soc: str, dts: Path) -> tuple[int, str]:  # noqa: ANN401
     """Rate of the CPU as the board sets it; 0 where neither device tree nor Kconfig state it."""
-    rates = {}
+    rates: dict[str, tuple[Any, Any]] = {}
     for node in dt.node_iter():
         names = {*node.labels, "cpu"} if re.fullmatch(r"/cpus/cpu@[^/]*", node.path) else set(node.labels)
         if "clock-frequency" in node.props:
@@ -320,7 +320,7 @@ def _boards_with(tree: Tree, soc: str, file: str, first: str) -> list[str]:
     """Names of the boards with a SoC whose device tree includes a file, that of the row in front."""
     found = []
     for folder, said in tree.boards.items():
-        socs = [one["name"] for one in said.get("socs", ())]
+        socs: list[str] = [one["name"] for one in said.get("socs", ())]
         if soc not in socs:
             continue
         for dts in sorted(folder.glob("*.dts")):

@@ -4,8 +4,8 @@
 Usage: PYTHONPATH=tests/support python docs/exports.py NAME=MODEL...
 
 Every format is built by its own manifest (tests/support/export_worlds.py) and its example is run: it compares
-its outputs with those that the model's witnesses confirmed, and they are compared here once more with the numpy
-reference, or with the archive's own code without the planner. The exit code is 1 where a format fails.
+its outputs with those that the model's witnesses confirmed, and they are compared here once more with the
+numpy reference, or with the archive's own code without the planner. The exit code is 1 where a format fails.
 """
 
 from __future__ import annotations

@@ -52,8 +52,16 @@ def cli_page() -> str:
         "Every option may stand in `mlf.toml` (or `[tool.mlf-sdk]` of `pyproject.toml`) as a default.\n",
     ]
     for name in app.list_commands(context):
-        out += _command_section(f"mlf-sdk {name}", app.get_command(context, name), context)
+        out += _command_section(f"mlf-sdk {name}", _command(app, context, name), context)
     return "\n".join(out).rstrip() + "\n"
+
+
+def _command(group: click.Group, context: click.Context, name: str) -> click.Command:
+    """Command of a name that the group lists."""
+    command = group.get_command(context, name)
+    if command is None:
+        raise LookupError(name)
+    return command
 
 
 def _command_section(words: str, command: click.Command, parent: click.Context) -> list[str]:
@@ -61,7 +69,7 @@ def _command_section(words: str, command: click.Command, parent: click.Context) 
     if isinstance(command, click.Group):
         found = []
         for name in command.list_commands(context):
-            found += _command_section(f"{words} {name}", command.get_command(context, name), context)
+            found += _command_section(f"{words} {name}", _command(command, context, name), context)
         return found
     usage = context.get_usage().removeprefix("Usage: ")
     text = inspect.cleandoc(command.help or command.callback.__doc__ or "")

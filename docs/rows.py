@@ -58,7 +58,7 @@ def measured(model: str, board: str, options: dict[str, Any]) -> Measured:
         if found.ok and arena is not None and instructions is not None:
             return Measured(arena=arena, instructions=instructions)
         failure = str(found.verdict) if not found.ok else "nothing was counted"
-    print(f"{model} on {board} with {options}: {failure}", file=sys.stderr)  # noqa: T201
+    print(f"{model} on {board} with {options}: {failure}", file=sys.stderr)
     return Measured(failure=failure)
 
 

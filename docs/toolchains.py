@@ -45,7 +45,7 @@ Cell = dict[str, Any]
 def measure(model: Path, board: str, toolchain: str) -> Cell:
     """Instructions and cycles of an inference, bytes of flash and verdict, or why there is no image."""
     argv = [sys.executable, "-m", "mlf_sdk", "run", str(model), "--board", board, "--toolchain", toolchain]
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [*argv, "--no-twin", "--witness", "0", "--json"], capture_output=True, text=True, check=False
     )
     report = json.loads(done.stdout)
