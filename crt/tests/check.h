@@ -20,7 +20,7 @@ static unsigned long check_count;
 
 static uint32_t random_state = 2463534242u;
 
-static uint32_t random_below(uint32_t limit) {
+static inline uint32_t random_below(uint32_t limit) {
   random_state ^= random_state << 13;
   random_state ^= random_state >> 17;
   random_state ^= random_state << 5;

@@ -23,6 +23,11 @@ from rpc_vectors import VECTORS, text_of
 INCLUDES = [f"-I{CRT / 'include'}", f"-I{CRT / 'rpc'}"]
 WHOLE = "-DMLF_STREAMS=0"  # fakes stand for the executor
 SERVER = [CRT / "src/mlf_crc32.c", *sorted((CRT / "rpc").glob("*.c"))]
+C_TESTS = [
+    *sorted((CRT / "tests").glob("test_rpc*.c")),
+    CRT / "tests/rpc_device.c",
+    CRT / "tests/fake_models.c",
+]
 FLOATS = np.linspace(-3, 3, 130, dtype=np.float32)
 
 pytestmark = pytest.mark.toolchain
@@ -78,7 +83,7 @@ def test_size_on_the_smallest_core(streams: int, most: int, tmp_path: Path) -> N
     [("gcc", 64, 0, 1), ("gcc", 128, 1, 0), ("gcc", 512, 0, 1), ("clang", 512, 0, 1)],
 )
 def test_the_c_tests(name: str, payload: int, trace: int, observe: int, tmp_path: Path) -> None:
-    sources = [*SERVER, CRT / "tests/test_rpc.c", CRT / "tests/fake_models.c"]
+    sources = [*SERVER, *C_TESTS]
     defines = [f"-DMLF_RPC_MAX_PAYLOAD={payload}", f"-DMLF_TRACE={trace}", f"-DMLF_OBSERVE={observe}", WHOLE]
     program = tmp_path / "test_rpc"
     call(sanitizing(name), *WARNINGS, *SANITIZE, *defines, *INCLUDES, *sources, "-o", program)
@@ -96,7 +101,7 @@ def test_the_c_test_notices_a_wrong_vector(tmp_path: Path) -> None:
     step["receive"] = step["receive"][:-4] + "ff00"
     program, file = tmp_path / "test_rpc", tmp_path / "vectors.txt"
     file.write_text(text_of(vectors), encoding="utf-8")
-    sources = [*SERVER, CRT / "tests/test_rpc.c", CRT / "tests/fake_models.c"]
+    sources = [*SERVER, *C_TESTS]
     call(compiler("cc"), "-DMLF_OBSERVE=1", WHOLE, *INCLUDES, *sources, "-o", program)
     done = subprocess.run([str(program), str(file)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
