@@ -17,6 +17,7 @@ import pytest
 
 from compiler_checks import share_checks, write_program
 from mlf_sdk.errors import MissingToolError
+from mlf_sdk.tools.discovery import known_tools
 from mlf_sdk.tools.locks import exclusive
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -99,6 +100,13 @@ def _skips_what_is_missing() -> Iterator[None]:
         names = re.findall(r"'([^']+)'", error.what)
         if names and not any(shutil.which(name, path=_PATH) for name in names):
             pytest.skip(error.what)
+        raise
+    except FileNotFoundError as error:  # a test that starts a program itself
+        name = error.filename
+        if name in {"gcc", "g++", *(tool.name for tool in known_tools())} and not shutil.which(
+            name, path=_PATH
+        ):
+            pytest.skip(f"not installed: {name}")
         raise
 
 

@@ -54,6 +54,6 @@ def test_a_model_is_generated(network: Path, tmp_path: Path) -> None:
     assert not any(name.startswith(("mlf_sdk.compiler.kernels", "mlf_sdk.compiler.tflite")) for name in again)
 
 
-def test_a_model_is_run(network: Path) -> None:
+def test_a_model_is_run(network: Path, needs_cc: str) -> None:
     check(loaded("run", network, "--board", "host"), 200)
     check(loaded("run", network, "--board", "host"), 154)

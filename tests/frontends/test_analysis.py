@@ -32,7 +32,7 @@ def loaded(files: dict[str, bytes], tmp_path: Path) -> Model:
     return load.load_model(write(files, tmp_path / "a.tar"))
 
 
-def test_a_model_is_planned_after_its_analysis_only(tmp_path: Path) -> None:
+def test_a_model_is_planned_after_its_analysis_only(tmp_path: Path, needs_cc: str) -> None:
     model = loaded(LEGAL, tmp_path)
     assert not model.is_analysed
     with pytest.raises(InputError, match="not analysed for a compiler"):
@@ -104,7 +104,9 @@ def test_compilers_of_builds() -> None:
     assert found("host") is None
 
 
-def test_inspect_tells_what_was_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_tells_what_was_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], needs_cc: str
+) -> None:
     files = chain(ALIAS + LATE_READ, first="saved = p0;\n" + COPY, before="static void* saved;\n")
     path = str(write(files, tmp_path / "a.tar"))
     assert main(["inspect", path, "--plan", "--board", "host"]) == 0

@@ -77,7 +77,7 @@ def test_facts_under_the_seal_count_and_no_code_is_read(tmp_path: Path) -> None:
     assert lay_out(model).arena_bytes == 64
 
 
-def test_an_edit_of_the_code_takes_permissions_away(tmp_path: Path) -> None:
+def test_an_edit_of_the_code_takes_permissions_away(tmp_path: Path, needs_cc: str) -> None:
     x = np.arange(8, dtype=np.float32)
     model = analysed(edited(net(), CODE + "// edited\n"), tmp_path)
     assert model.reader.startswith("preprocessed by cc")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mlf_sdk.errors import ToolError
@@ -18,6 +19,7 @@ from mlf_sdk.pipeline.project import ProjectPlan
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.resources import cache_dir
 from mlf_sdk.tools.locks import cache_in_use, exclusive
+from mlf_sdk.tools.toolchains import load_toolchains
 from model_cases import Net
 
 
@@ -58,7 +60,7 @@ def test_what_a_run_uses_is_not_removed(request_: Request, cache: Path) -> None:
 
 
 def test_another_version_of_the_compiler_is_another_build(
-    request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs_arm: None
 ) -> None:
     """A kept image is not that of a compiler that was replaced since."""
 
@@ -78,6 +80,20 @@ def test_another_version_of_the_compiler_is_another_build(
     second = folder()
     os.utime(compiler, (1, 1))
     assert len({first, second, folder(), folder(toolchain="zig")}) == 4
+
+
+def test_other_arguments_of_a_compiler_are_another_build(
+    request_: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project for this machine does not know them: the build's environment has them."""
+
+    def folder(argument: str) -> Path:
+        rows = load_toolchains()
+        zig = msgspec.structs.replace(rows["zig"], native_arguments=(argument,))
+        monkeypatch.setattr("mlf_sdk.tools.toolchains.load_toolchains", lambda: rows | {"zig": zig})
+        return cached_project(Pipeline().plan(request_.replace(board="host", toolchain="zig")))
+
+    assert folder("-mcpu=baseline") == folder("-mcpu=baseline") != folder("-mcpu=native")
 
 
 def test_a_pipeline_that_is_gone_uses_nothing(request_: Request, cache: Path) -> None:

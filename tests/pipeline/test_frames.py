@@ -10,6 +10,7 @@ import pytest
 
 import mlf_sdk
 from cli_helpers import Caller
+from emulated import need_board
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import InputError, NotPossibleError
@@ -112,6 +113,7 @@ def test_a_model_of_whole_inputs_takes_no_frame(model: Path) -> None:
 @pytest.mark.parametrize("board", ["mps2-an386", "microbit", "mps3-an547"])
 def test_a_run_on_a_board(board: str, model: Path, call: Caller) -> None:
     """Windows that slide, against the witnesses and against a host twin of the whole model."""
+    need_board(board)
     result = call("run", model, "--board", board, "--frames")
     assert result.code == 0 and "PASS" in result.out, result.out + result.err
     assert "8 inferences" in result.out and "host twin" in result.out

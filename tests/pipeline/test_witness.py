@@ -74,7 +74,7 @@ def test_a_wrong_compiler_fails(model: Path, wrong: None, call: Caller) -> None:
     assert "outputs differ from what the model means (TFLM 2026-10, reference)" in " ".join(shown.out.split())
 
 
-def test_the_right_one_passes_by_all_witnesses(model: Path) -> None:
+def test_the_right_one_passes_by_all_witnesses(model: Path, needs_cc: str) -> None:
     report = run(model, twin=True)
     titles = [title for title in (interpreter.Tflm().title(), "reference") if title]
     assert report.verdict == "PASS" and [r.witness for r in report.witnessed.compared] == titles
@@ -126,7 +126,7 @@ def test_an_archive_knows_its_file(model: Path, archive: Path) -> None:
     assert found.sha256 == hashlib.sha256(model.read_bytes()).hexdigest()
 
 
-def test_an_archive_without_its_file_is_no_pass(archive: Path, call: Caller) -> None:
+def test_an_archive_without_its_file_is_no_pass(archive: Path, call: Caller, needs_cc: str) -> None:
     report = run(archive, twin=True)
     assert report.ok and report.verdict == NOT_WITH_MODEL and report.evidence == HOST_SANITIZED
     assert report.witnessed.why == "--model FILE names the file that it was made from (two.tflite)"

@@ -111,7 +111,7 @@ def test_a_row_with_a_wrong_clock_does_not_change_the_count(
 
 
 def test_ticks_of_an_unknown_clock_are_no_instructions(
-    archive: Path, foreign: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
+    archive: Path, foreign: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch, needs_qemu: None
 ) -> None:
     row = foreign(168_000_000)
     monkeypatch.setattr("mlf_sdk.judge.counting.missing_plugin_support", lambda board: "no plugins here")

@@ -44,7 +44,7 @@ def whole(model: Path) -> Profile:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_costs_of_the_layers_inside_are_those_they_have_alone(
-    model: Path, whole: Profile, stream: bool
+    model: Path, whole: Profile, stream: bool, needs_qemu: None
 ) -> None:
     """Nearly so: rows take a call each, and depthwise layers make one row at once instead of two."""
     found = mlf_sdk.profile(model, board=BOARD, goal="ram", stream=stream, runs=2)
@@ -66,7 +66,7 @@ def test_costs_of_the_layers_inside_are_those_they_have_alone(
 
 
 @pytest.mark.skipif(not KWS.is_file(), reason="the model is not here")
-def test_layers_that_share_their_code_are_counted_each() -> None:
+def test_layers_that_share_their_code_are_counted_each(needs_qemu: None) -> None:
     found = mlf_sdk.profile(KWS, board=BOARD, goal="ram")
     costs = {one.layer.number: one.cost for one in found.steps[0].inside}
     assert list(costs) == list(range(10))
@@ -90,7 +90,7 @@ def test_a_clock_does_not_separate_layers(model: Path) -> None:
 
 
 def test_layers_inside_stand_below_their_step(
-    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], needs_qemu: None
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     text = Caller(capsys)("profile", model, "--board", BOARD, "--for", "ram").out
@@ -104,7 +104,9 @@ def test_layers_inside_stand_below_their_step(
     ]
 
 
-def test_the_page_of_a_report_has_the_cost_of_each_layer_inside(model: Path, tmp_path: Path) -> None:
+def test_the_page_of_a_report_has_the_cost_of_each_layer_inside(
+    model: Path, tmp_path: Path, needs_qemu: None
+) -> None:
     report = mlf_sdk.report(model, board=BOARD, goal="ram", output=tmp_path / "page.html")
     assert report.profile is not None and len(report.profile.steps[0].inside) > 4
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

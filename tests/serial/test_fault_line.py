@@ -228,7 +228,7 @@ def test_other_figures(bulk_server: Path, small_server: Path) -> None:
 
 
 @pytest.mark.toolchain
-def test_the_server_stays_small() -> None:
+def test_the_server_stays_small(needs_arm: None) -> None:
     figures = server_size()
     assert figures["flash_bytes"] < 3500
     assert figures["ram_bytes"] < 2 * 512 + 100

@@ -199,7 +199,7 @@ def test_a_plan_of_options(models: Path) -> None:
     assert found.cells[0].labels["keep_inputs"] == "true"
 
 
-def test_places_and_what_they_need(models: Path) -> None:
+def test_places_and_what_they_need(models: Path, needs_cc: str) -> None:
     plan = make_plan([str(models / "one.tar")], ["labgrid:a|b", "host"], [])
     place, host = (cell.spec for cell in expand(plan).cells)
     assert place.places == ("labgrid:a", "labgrid:b") and host.places == ()

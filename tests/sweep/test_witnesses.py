@@ -40,7 +40,7 @@ def cell_of(source: Path, base: Request | None = None) -> Cell:
     return result.cell
 
 
-def test_a_cell_has_its_witnesses(model: Path) -> None:
+def test_a_cell_has_its_witnesses(model: Path, needs_cc: str) -> None:
     cell = cell_of(model)
     assert cell.outcome == PROVEN, cell.why
     assert cell.witnesses.endswith("reference") and cell.evidence == f"{cell.witnesses} + {HOST_SANITIZED}"

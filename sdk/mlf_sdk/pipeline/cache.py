@@ -43,8 +43,8 @@ def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     """Folder of the plan's project, written when it is not there yet.
 
     Its name is a hash of every file of the project, that is of the archive, the options, the board and the
-    runtime, of options that its builds remember, and of the compilers on this machine that build it. Two
-    different projects never share a folder, nor do builds by two versions of a compiler.
+    runtime, of options that its builds remember, and of the compilers on this machine that build it, with
+    their arguments. Two different projects never share a folder, nor do builds by two versions of a compiler.
     """
     files = plan.files()
     digest = hashlib.sha256()
@@ -55,6 +55,8 @@ def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     remembered = (plan.choice.cmake_args, plan.choice.build_dir, plan.choice.cmsis_nn)  # by the project
     if any(remembered):
         digest.update(msgspec.json.encode(remembered))
+    if plan.build_variables:  # as a toolchain's row has them
+        digest.update(msgspec.json.encode(sorted(plan.build_variables.items())))
     name = f"{plan.lock.models[0].c_name}-{plan.board.name.replace('/', '_')}-{digest.hexdigest()[:16]}"
     folder = (root or cache_folder()) / name
     with exclusive(str(folder), WRITE_TIMEOUT_S):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +49,11 @@ class ProjectPlan:
     def compilers(self) -> tuple[tuple[str, ...], ...]:
         """Programs that compile the project, each as its possible names; none: the platform chooses."""
         return resolve_target(self.choice).compilers
+
+    @property
+    def build_variables(self) -> Mapping[str, str]:
+        """Variables of the environment of its builds."""
+        return resolve_target(self.choice).build_variables
 
     def files(self, expected: Sequence[Sequence[SampleOutput]] = ()) -> dict[str, bytes]:
         """Render all files of the project, by relative path.

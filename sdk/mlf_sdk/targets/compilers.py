@@ -97,7 +97,7 @@ def native_compiler(toolchain: str, which: Which = find_program) -> tuple[str, .
     if row is None:
         return ()
     result = next((name for name in row.programs if which(name) is not None), row.programs[0])
-    return (result, *row.arguments)
+    return (result, *row.arguments, *row.native_arguments)
 
 
 def check_sources(models: Iterable[Model], board: Board, options: ProjectOptions) -> None:

@@ -83,8 +83,6 @@ class CmakeTarget(BoardTarget):
             },
         )
 
-    build_variables: Mapping[str, str] = {}  # of the environment of builds
-
     @property
     @abstractmethod
     def compilers(self) -> tuple[tuple[str, ...], ...]:
@@ -133,7 +131,7 @@ class HostTarget(CmakeTarget):
         return native_toolchain(self.wanted)
 
     @property
-    def build_variables(self) -> Mapping[str, str]:  # type: ignore[override]
+    def build_variables(self) -> Mapping[str, str]:
         """Variables by which CMake takes the toolchain."""
         argv = native_compiler(self.toolchain)
         return {"CC": shlex.join(argv), "ASM": shlex.join(argv)} if argv else {}

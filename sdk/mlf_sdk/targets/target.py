@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +119,11 @@ class Target(ABC):
     def compilers(self) -> tuple[tuple[str, ...], ...]:
         """Return the programs that compile, each as its possible names; none where the platform chooses."""
         return ()
+
+    @property
+    def build_variables(self) -> Mapping[str, str]:
+        """Return variables of the environment of builds, of which the project does not know."""
+        return {}
 
     def lock_zephyr(self) -> LockZephyr | None:
         """Return the lock's entry about Zephyr; None on other platforms."""

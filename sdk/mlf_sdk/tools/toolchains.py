@@ -54,6 +54,7 @@ class ToolchainRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         name, title: as it is chosen, and for people.
         programs: names that its program may have, the usual one first.
         arguments: its first arguments, which make it a compiler of C.
+        native_arguments: those behind them for programs of this machine.
         links: it links by itself; else the architecture's own compiler does, with its C library.
         has_libm: what links has the whole library of mathematical functions.
         link_flags: of its linker.
@@ -65,6 +66,7 @@ class ToolchainRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     title: str
     programs: tuple[str, ...]
     arguments: tuple[str, ...] = ()
+    native_arguments: tuple[str, ...] = ()
     links: bool = False
     has_libm: bool = False
     link_flags: tuple[str, ...] = ()
