@@ -20,9 +20,10 @@ from mlf_sdk.pipeline.loading import load_analysed
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.memories import Pins
 from mlf_sdk.planner.spread import place_model
-from mlf_sdk.planner.traffic import Key, Traffic, traffic_of
+from mlf_sdk.planner.traffic import Key, Traffic, is_copy, traffic_of
 from mlf_sdk.targets.boards.banks import banks_of
 from mlf_sdk.targets.boards.load import find_board, load_board
+from mlf_sdk.targets.boards.placed import placements
 from tflite_models import small_network
 
 BOARD = "mps2-an500"
@@ -106,6 +107,34 @@ def test_the_words_that_are_counted_are_those_of_a_run(
     assert weights.reads == pytest.approx(bytes_of["params reads"] / 4, rel=0.1)
     assert arena.reads + arena.scattered_reads == pytest.approx(bytes_of["arena reads"] / 4, rel=0.25)
     assert arena.writes == pytest.approx(bytes_of["arena writes"] / 4, rel=0.25)
+
+
+@pytest.mark.toolchain
+@pytest.mark.skipif(importlib.util.find_spec("unicorn") is None, reason="not installed: unicorn")
+def test_weights_that_are_copied_ahead_are_read_once_from_flash(tmp_path: Path, small: Path) -> None:
+    if missing := missing_board_tools(BOARD):
+        pytest.skip(f"not installed: {missing}")
+    row, place = ROWS / "an500-rt1060.toml", ("weights=flash", "arena=dtcm")
+    request = Request(source=(str(small),), board="an500-rt1060", board_file=str(row))
+    models = load_analysed(request)
+    for pins in (place, (*place, "ahead=no")):
+        app = tmp_path / f"app{len(pins)}"
+        mlf_sdk.generate(
+            [small], app, board="an500-rt1060", board_file=row, app="standalone", place=list(pins)
+        )
+        mlf_sdk.build(app)
+        (placed,) = placements(models, load_board(row), ProjectOptions(place=pins, app="standalone"))
+        traffic = traffic_of(placed.layout.model)
+        words = sum(  # a table of softmax is read where the inputs point
+            traffic[t.id].reads for t in placed.layout.model.constants if "softmax" not in t.name
+        )
+        assert any(is_copy(placed.layout.model, step) for step in placed.layout.model.steps) == (
+            pins == place
+        )
+        bytes_of = measured(app / "build/app.elf", models[0].c_name)
+        assert words == pytest.approx(bytes_of["params reads"] / 4, rel=0.1)
+        (arena,) = placed.layout.arenas
+        assert arena.bank.name == "dtcm"
 
 
 @pytest.mark.parametrize("row", ["an547-h743", "an500-rt1060"])

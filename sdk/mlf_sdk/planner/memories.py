@@ -17,6 +17,7 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         weights, arena, state: of all of a kind; empty: the planner chooses.
         code: of kernels; empty: where code lies.
+        ahead: ``no``: no weights are copied ahead of their layer; empty: where that pays.
         names: of single tensors, steps, or constants, by name; they come before the kinds.
     """
 
@@ -24,11 +25,13 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True):
     arena: str = ""
     state: str = ""
     code: str = ""
+    ahead: str = ""
     names: Mapping[str, str] = {}
 
 
 KINDS = ("weights", "arena", "state")
 AUTO = "auto"
+_AHEAD = "ahead"
 
 
 def parse_pins(texts: Sequence[str]) -> Pins:
@@ -49,7 +52,11 @@ def parse_pins(texts: Sequence[str]) -> Pins:
                 where="--place",
                 hint="Give auto, or weights, arena, state, code or a NAME with =MEMORY, and commas between.",
             )
-        chosen = kinds if name in (*KINDS, "code") else names
+        if name == _AHEAD and memory != "no":
+            raise InputError(
+                f"invalid value '{part}'", where="--place", hint="Copies ahead can be switched off: ahead=no."
+            )
+        chosen = kinds if name in (*KINDS, "code", _AHEAD) else names
         if chosen.setdefault(name, memory) != memory:
             raise InputError(f"'{name}' has two memories: {chosen[name]} and {memory}", where="--place")
     return Pins(**kinds, names=names)

@@ -107,6 +107,17 @@ def step_traffic(model: Model, step: Step) -> Mapping[Key, Traffic]:
     return result
 
 
+def is_copy(model: Model, step: Step) -> bool:
+    """Return whether a step does nothing but copy constants: what reads its outputs reads weights."""
+    return (
+        step.layer is None
+        and bool(step.inputs)
+        and all(model.root(i).kind is TensorKind.CONSTANT for i in step.inputs)
+        and sum(model.tensors[i].size_bytes for i in step.inputs)
+        == sum(model.tensors[i].size_bytes for i in step.outputs)
+    )
+
+
 class _Work:
     """Elements that the inner loop of a step loads.
 
@@ -123,7 +134,8 @@ class _Work:
         layer = step.layer
         macs = layer.macs if layer else 0
         channels, pixels = (max(1, extent) for extent in (layer.tile if layer else (1, 1)))
-        self.constants = [i for i in step.inputs if model.root(i).kind is TensorKind.CONSTANT]
+        copies = {i for one in model.steps if is_copy(model, one) for i in one.outputs}
+        self.constants = [i for i in step.inputs if model.root(i).kind is TensorKind.CONSTANT or i in copies]
         self.values = [i for i in step.inputs if i not in self.constants]
         x = model.tensors[self.values[0]] if self.values else None
         y = model.tensors[step.outputs[0]] if step.outputs else None

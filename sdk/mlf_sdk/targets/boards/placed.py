@@ -10,9 +10,10 @@ import msgspec
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Model
+from mlf_sdk.planner.ahead import place_ahead
 from mlf_sdk.planner.layout import Bank, ModelLayout
 from mlf_sdk.planner.memories import check_pins, parse_pins
-from mlf_sdk.planner.spread import Placement, place_model
+from mlf_sdk.planner.spread import Placement
 from mlf_sdk.targets.boards.banks import banks_of, code_memory
 from mlf_sdk.targets.boards.row import Board
 
@@ -38,7 +39,7 @@ def placements(models: Sequence[Model], board: Board, options: ProjectOptions) -
     check_pins(pins, banks, f"board {board.name}")
     result = []
     for model in models:
-        placement = place_model(model, banks, pins, keep_inputs=options.keep_inputs)
+        placement = place_ahead(model, banks, pins, keep_inputs=options.keep_inputs)
         result.append(placement)
         banks = tuple(_without(bank, placement.layout) for bank in banks)
     return tuple(result)
