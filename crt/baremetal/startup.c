@@ -31,6 +31,11 @@ __attribute__((section(".bss.noinit.mlf_boots"))) static uint32_t boots;
 
 uint32_t mlf_boot_nonce(void) { return boots; }
 
+#ifdef MLF_SECOND_STAGE
+/* The boot ROM copies it from the start of the flash to RAM, and runs it if the checksum is right. */
+__attribute__((section(".mlf.second_stage"), used)) static const uint32_t second_stage[64] = MLF_SECOND_STAGE;
+#endif
+
 /* Volatile: the loops must not turn into calls of memcpy and memset, which may be what is copied. */
 static void init_memory(void) {
   for (const mlf_init_row_t *row = __mlf_init_table; row != __mlf_init_table_end; row++) {

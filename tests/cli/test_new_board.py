@@ -45,22 +45,26 @@ def test_a_file_holds_the_memories_of_its_chip_and_all_that_lacks_is_asked(chip,
 
 
 def test_a_chip_of_a_board_that_is_known_gets_the_facts_of_its_row(tmp_path: Path) -> None:
-    for chip, name in (("stm32f446xe", "nucleo-f446re"), ("stm32f407xg", "stm32f4-disco")):
+    for chip, name in (
+        ("stm32f446xe", "nucleo-f446re"),
+        ("stm32f411xe", "nucleo-f411re"),
+        ("stm32f407xg", "stm32f4-disco"),
+    ):
         path = tmp_path / f"{chip}.toml"
         path.write_text(new_board(find_chip(chip), BoardAnswers()).text)
         made, known = load_board(path), find_board(name)
-        same = ("cpu", "fpu", "float_abi", "dsp", "clock_hz", "uart", "init", "chip", "stack_bytes", "rpc")
+        same = ("cpu", "fpu", "float_abi", "dsp", "chip", "stack_bytes", "rpc")
         assert [getattr(made, one) for one in same] == [getattr(known, one) for one in same]
+        assert known.init[-len(made.init) :] == made.init  # before them, its clock: the board's own affair
         assert (made.flash.origin, made.flash.size_bytes) == (known.flash.origin, known.flash.size_bytes)
         assert (made.ram.origin, made.ram.size_bytes) == (known.ram.origin, known.ram.size_bytes)
-    path.write_text(new_board(find_chip("stm32f411xe"), BoardAnswers()).text)
-    made, known = load_board(path), find_board("nucleo-f411re")
-    assert (
-        known.init[-len(made.init) :] == made.init
-    )  # behind those of its clock, which the family leaves alone
     path.write_text(new_board(find_chip("stm32f103xb"), BoardAnswers()).text)
     made, known = load_board(path), find_board("bluepill")
-    assert (made.uart, made.init, made.clock_hz) == (known.uart, known.init, known.clock_hz)
+    assert known.init[-len(made.init) :] == made.init
+    path.write_text(new_board(find_chip("rp2040"), BoardAnswers()).text)
+    made, known = load_board(path), find_board("rpi-pico")
+    same = ("cpu", "clock_hz", "uart", "init", "second_stage", "chip", "stack_bytes")
+    assert [getattr(made, one) for one in same] == [getattr(known, one) for one in same]
 
 
 def test_every_family_has_chips_and_a_source() -> None:

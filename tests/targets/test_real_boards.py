@@ -109,6 +109,7 @@ def test_memories_of_a_real_board_are_those_of_its_chip() -> None:
         "nucleo-f401re",
         "nucleo-f411re",
         "nucleo-f446re",
+        "rpi-pico",
         "stm32f4-disco",
     }
     for row in REAL:
@@ -133,62 +134,121 @@ def test_an_image_for_a_real_board_is_built(name: str, tmp_path: Path, needs_arm
     assert any(symbol.name == "mlf_init_failed" for symbol in read_image(elf).symbols)
 
 
-class Stm32f4:
-    """Registers of reset and clock control (RCC) and the flash's, after a reset; a clock is ready when it is on."""
+class Stm32:
+    """Registers of reset and clock control (RCC), the flash's and the regulator's, after a reset.
 
-    CR, PLLCFGR, CFGR, ACR = 0x40023800, 0x40023804, 0x40023808, 0x40023C00
+    A clock is ready when it is on; what the hardware forbids or would fail at is an error here.
+    """
 
-    def __init__(self, external_hz: int) -> None:
-        self.external_hz = external_hz
-        self.words = {self.CR: 0x83, self.PLLCFGR: 0x24003010, self.CFGR: 0, self.ACR: 0}
+    def __init__(self, rcc: int, acr: int, wait_hz: int, most_apb1: int) -> None:
+        self.cr, self.acr, self.wait_hz, self.most_apb1 = rcc, acr, wait_hz, most_apb1
+        self.words = {rcc: 0x83, acr: 0}
 
     def write(self, address: int, value: int) -> None:
-        """Write a register; what the hardware forbids or would fail at is an error here."""
-        running = self.words.get(self.CR, 0)
-        if address == self.PLLCFGR:
-            assert not running & 1 << 24, "the PLL is set while it is on"
-        if address == self.CR:
+        """Write a register."""
+        running = self.words[self.cr]
+        if address == self.cr:
             assert not (running & 1 << 16 and (value ^ running) & 1 << 18), (
                 "bypass changes while the clock is on"
             )
             value = value & ~(1 << 17 | 1 << 25) | (value >> 16 & 1) << 17 | (value >> 24 & 1) << 25
-        if address == self.CFGR:
+        else:
+            self.check(address, value, pll_runs=bool(running & 1 << 24))
+        if address == self.cfgr:
             value = value & ~0xC | (value & 3) << 2
         self.words[address] = value
-        waits, (system, _, _) = self.words[self.ACR] & 15, self.rates()
-        assert system <= 30_000_000 * (waits + 1), "the flash waits too little for this clock"
+        waits, (system, apb1, apb2) = self.words[self.acr] & 7, self.rates()
+        assert system <= self.wait_hz * (waits + 1), "the flash waits too little for this clock"
+        assert apb1 <= self.most_apb1
+        assert apb2 <= 2 * self.most_apb1
 
     def rates(self) -> tuple[int, int, int]:
         """Rates of the system, APB1 and APB2, in Hz."""
-        control, pll, chosen = (self.words[one] for one in (self.CR, self.PLLCFGR, self.CFGR))
-        source = {0: 16_000_000, 1: self.external_hz}.get(chosen & 3, 0)
-        if chosen & 3 == 2:
-            assert control & 1 << 25, "the PLL is chosen before it is ready"
-            reference = self.external_hz if pll >> 22 & 1 else 16_000_000
-            oscillator = reference // (pll & 63) * (pll >> 6 & 511)
-            assert 950_000 <= reference / (pll & 63) <= 2_100_000
-            assert 100_000_000 <= oscillator <= 432_000_000
-            source = oscillator // (2 * (pll >> 16 & 3) + 2)
+        control, chosen = self.words[self.cr], self.words.get(self.cfgr, 0)
+        assert chosen & 3 != 2 or control & 1 << 25, "the PLL is chosen before it is ready"
+        source = (self.internal_hz, 8_000_000, self.pll_hz() if chosen & 3 == 2 else 0)[chosen & 3]
         assert not chosen & 0x80, "the system's bus is divided"
-        divided = [1 << (field - 3) if field >= 4 else 1 for field in (chosen >> 10 & 7, chosen >> 13 & 7)]
-        assert source // divided[0] <= 42_000_000
-        assert source // divided[1] <= 84_000_000
-        return source, source // divided[0], source // divided[1]
+        first, second = (
+            1 << (field - 3) if field >= 4 else 1
+            for field in (chosen >> self.apb & 7, chosen >> self.apb + 3 & 7)
+        )
+        return source, source // first, source // second
 
 
-@pytest.mark.parametrize("name", ["nucleo-f401re", "nucleo-f411re"])
-def test_the_clock_of_a_row_is_that_of_its_writes(name: str) -> None:
+class Stm32f4(Stm32):
+    """Of the family F4; rates of the buses are those of the smaller chips, 42 and 84 MHz."""
+
+    internal_hz, apb = 16_000_000, 10
+    cfgr, pllcfgr, regulator = 0x40023808, 0x40023804, 0x40007000
+
+    def __init__(self) -> None:
+        super().__init__(0x40023800, 0x40023C00, 30_000_000, 42_000_000)
+        self.words[self.pllcfgr] = 0x24003010
+
+    def check(self, address: int, value: int, *, pll_runs: bool) -> None:
+        """Check a write."""
+        assert address != self.pllcfgr or not pll_runs, "the PLL is set while it is on"
+        assert address != self.regulator or self.words.get(0x40023840, 0) & 1 << 28, "PWR has no clock"
+
+    def pll_hz(self) -> int:
+        """Rate of the PLL's output."""
+        pll = self.words[self.pllcfgr]
+        reference = (8_000_000 if pll >> 22 & 1 else 16_000_000) / (pll & 63)
+        oscillator = reference * (pll >> 6 & 511)
+        assert 950_000 <= reference <= 2_100_000
+        assert 100_000_000 <= oscillator <= 432_000_000
+        result = int(oscillator) // (2 * (pll >> 16 & 3) + 2)
+        assert result <= 84_000_000 or self.words.get(self.regulator, 0) & 1 << 14, "scale of the regulator"
+        return result
+
+
+class Stm32f1(Stm32):
+    """Of the STM32F103."""
+
+    internal_hz, apb = 8_000_000, 8
+    cfgr = 0x40021004
+
+    def __init__(self) -> None:
+        super().__init__(0x40021000, 0x40022000, 24_000_000, 36_000_000)
+
+    def check(self, address: int, value: int, *, pll_runs: bool) -> None:
+        """Check a write."""
+        changed = (self.words.get(self.cfgr, 0) ^ value) & 0x3F0000
+        assert address != self.cfgr or not (pll_runs and changed), "the PLL is set while it is on"
+
+    def pll_hz(self) -> int:
+        """Rate of the PLL's output."""
+        chosen = self.words[self.cfgr]
+        source = 8_000_000 // (1 + (chosen >> 17 & 1)) if chosen >> 16 & 1 else self.internal_hz // 2
+        result = source * min((chosen >> 18 & 15) + 2, 16)
+        assert result <= 72_000_000
+        return result
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "of_uart"),
+    [
+        ("nucleo-f401re", 84_000_000, 42_000_000),
+        ("nucleo-f411re", 84_000_000, 42_000_000),
+        ("nucleo-f446re", 84_000_000, 42_000_000),
+        ("stm32f4-disco", 168_000_000, 42_000_000),
+        ("bluepill", 72_000_000, 72_000_000),
+    ],
+)
+def test_the_clock_of_a_row_is_that_of_its_writes(name: str, system: int, of_uart: int) -> None:
     """QEMU has no model of this clock tree: the writes are made to one of registers, waits and checks included."""
-    row, chip = load_boards()[name], Stm32f4(external_hz=8_000_000)
+    row, chip = load_boards()[name], Stm32f1() if name == "bluepill" else Stm32f4()
     for one in row.init:
         before = chip.words.get(one.address, 0)
         chip.write(one.address, before & ~one.mask | one.value if one.mask else one.value)
         waited = chip.words.get(one.address if one.wait_address is None else one.wait_address, 0)
         assert waited & one.wait_mask == one.wait_value, one.what
     assert row.uart is not None
-    assert chip.rates()[:2] == (row.clock_hz, row.uart.clock_hz)
+    rates = chip.rates()
+    assert (rates[0], rates[2 if name == "bluepill" else 1]) == (system, of_uart)
+    assert (row.clock_hz, row.uart.clock_hz or row.clock_hz) == (system, of_uart)
     assert row.counter is not None
-    assert row.counter.hz == row.clock_hz
+    assert row.counter.hz == system
 
 
 def test_a_board_of_a_zephyr_tree_is_built_by_zephyr(tmp_path: Path) -> None:

@@ -43,7 +43,16 @@ def fit(
             if (offset := offsets[other]) >= 0
         ]
         taken.sort()
-        offsets[shape] = _gap(taken, units[shape], floors[shape] if floors else 0, best_fit)
+        position, needed = floors[shape] if floors else 0, units[shape]
+        if best_fit:
+            offsets[shape] = _smallest_gap(taken, needed, position)
+            continue
+        for low, high in taken:
+            if low - position >= needed:
+                break
+            if high > position:  # noqa: PLR1730 - max() takes twice as long, and this is the search's inner loop
+                position = high
+        offsets[shape] = position
     return offsets
 
 
@@ -60,14 +69,12 @@ def _ranges(shapes: Shapes, shape: int) -> _Ranges:
     return [(other, own - gap(shape, other), gap(other, shape)) for other in conflicts[shape]]
 
 
-def _gap(taken: list[tuple[int, int]], needed: int, floor: int, best_fit: bool) -> int:
+def _smallest_gap(taken: list[tuple[int, int]], needed: int, floor: int) -> int:
     position, chosen, chosen_room = floor, -1, 0
     for low, high in taken:
         room = low - position
         if room >= needed and (chosen < 0 or room < chosen_room):
             chosen, chosen_room = position, room
-            if not best_fit:
-                return chosen
         position = max(position, high)
     return position if chosen < 0 else chosen
 

@@ -92,6 +92,7 @@ class Isa(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         fragment: template of what its linker script has besides; empty: nothing.
         stack_alignment_bytes: of the stack pointer.
         vectors_alignment_bytes: of what the CPU boots from.
+        second_stage: code that makes the writes of a board's ``second_stage``, in words of 16 bits.
         tools: programs.
         packages: by program, the packages of Debian and Ubuntu that have it.
         interrupts: of the core.
@@ -122,6 +123,7 @@ class Isa(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     fragment: str = ""
     stack_alignment_bytes: int
     vectors_alignment_bytes: int
+    second_stage: tuple[int, ...] = ()
     tools: IsaTools
     packages: Mapping[str, str] = {}
     interrupts: IsaInterrupts

@@ -17,6 +17,7 @@ _SECTIONS = frozenset(
     {"text", "rodata", "data", "bss", "noinit", "arena", "stack", "vectors", "code", "note", "zero"}
 )
 _UART_OVERSAMPLING = 16
+_STAGE_BYTES = 252  # of a second stage, without its checksum
 _NRF51_MOST_BAUD = 1_000_000
 
 
@@ -81,6 +82,8 @@ def _isa_faults(row: Board, isa: Isa) -> Iterator[str]:
         yield f"memories: the one that the CPU boots from must start at a multiple of {align}"
     if row.counter is not None and row.counter.driver and row.counter.driver not in isa.counters:
         yield f"counter.driver: '{row.counter.driver}' is not known; known: {', '.join(isa.counters)}"
+    if row.second_stage:
+        yield from _stage_faults(row, isa)
     yield from _interrupt_faults(row, isa)
 
 
@@ -159,6 +162,17 @@ def _init_faults(row: Board) -> Iterator[str]:
             yield f"init[{index}].wait_value: it has bits outside of wait_mask"
         if write.wait_address is not None and not write.wait_mask:
             yield f"init[{index}].wait_address: nothing is waited for (wait_mask)"
+
+
+def _stage_faults(row: Board, isa: Isa) -> Iterator[str]:
+    room = (_STAGE_BYTES - 2 * len(isa.second_stage)) // 8 - 1
+    if not isa.second_stage:
+        yield f"second_stage: there is none for {isa.title}"
+    elif len(row.second_stage) > room:
+        yield f"second_stage: it has room for {room} writes"
+    for index, write in enumerate(row.second_stage):
+        if not write.address or write.mask or write.wait_mask:
+            yield f"second_stage[{index}]: it writes whole registers, waits for nothing, and not to address 0"
 
 
 def _host_faults(row: Board) -> Iterator[str]:

@@ -26,6 +26,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         questions: what the facts leave open.
         uart: the console.
         init: writes that switch on its clock and select its pins.
+        second_stage: writes that set up the flash, where the boot ROM wants them.
     """
 
     chips: str
@@ -37,6 +38,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     questions: tuple[str, ...] = ()
     uart: Uart
     init: tuple[Init, ...] = ()
+    second_stage: tuple[Init, ...] = ()
 
 
 @cache

@@ -7,6 +7,7 @@ the same way (:mod:`mlf_sdk.targets.boards.check`).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -187,12 +188,23 @@ def baremetal_context(board: Board, code: Memory | None = None) -> dict[str, Any
         "irq_handlers": irq_handlers(board),
         "caches": board.caches,
         "trap_alignment_bytes": board.trap_alignment_bytes,
+        "second_stage": _second_stage(board),
         "exit_register": board.rtl.exit_register if board.rtl is not None else None,
         "init": [
             {**msgspec.to_builtins(write), "wait_address": write.wait_address or write.address}
             for write in board.init
         ],
     }
+
+
+def _second_stage(board: Board) -> list[int]:
+    """Words of the second stage of the boot ROM; none: the board wants none."""
+    if not board.second_stage:
+        return []
+    from mlf_sdk.targets.boards.stage import second_stage
+
+    data = second_stage(board.second_stage, cross_isa(board).second_stage, board.boot_memory.origin)
+    return list(struct.unpack(f"<{len(data) // 4}I", data))
 
 
 def with_arguments(board: Board, arguments: Iterable[str]) -> Board:

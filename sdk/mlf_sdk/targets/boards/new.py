@@ -108,6 +108,7 @@ def new_board(chip: Chip, answers: BoardAnswers) -> NewBoard:
             memories=used,
             others=others,
             init=() if family is None or own_uart else family.init,
+            second_stage=() if family is None else family.second_stage,
             uart=uart,
             pins="" if family is None or own_uart else family.pins,
             interrupts_base=not isa.interrupts.is_fixed,

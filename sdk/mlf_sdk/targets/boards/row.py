@@ -225,6 +225,8 @@ class Board(_Row, frozen=True, kw_only=True):
         chip: microcontroller on the board, by a name of ``mlf-sdk chips``; empty: none is stated.
         entropy: where random numbers come from; None: there is no source, and no secured session.
         init: writes to registers before main(), in order; all rates of the row are those after them.
+        second_stage: writes that set up the flash, of the 256 bytes before the vector table that a boot
+            ROM wants (:mod:`mlf_sdk.targets.boards.stage`); empty: it wants none.
         sources: C, assembler and header files that lie beside the row's file and belong to the board,
             e.g. an own UART driver (``crt/include/mlf/mlf_platform.h`` says what it has).
         trap_alignment_bytes: that the core wants of the address of its trap handler, where the architecture
@@ -251,6 +253,7 @@ class Board(_Row, frozen=True, kw_only=True):
     entropy: Entropy | None = None
     interrupts: Interrupts | None = None
     init: tuple[Init, ...] = ()
+    second_stage: tuple[Init, ...] = ()
     rpc: Rpc = Rpc()
     qemu: QemuRow | None = None
     rtl: RtlRow | None = None
