@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from cli_helpers import Caller
+from emulated import need_board
 from mlf_sdk.compiler.cores import core_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.request import TOOLCHAINS
@@ -216,6 +217,7 @@ def test_instructions_that_a_toolchain_leaves_out(network, tmp_path, capsys, mon
 )
 def test_kernels_are_exact(toolchain, board, network, capsys):
     needs(toolchain, board)
+    need_board(board)
     result = Caller(capsys)(
         "run", network, "--board", board, "--toolchain", toolchain, "--no-twin", "--strict"
     )

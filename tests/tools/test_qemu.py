@@ -88,6 +88,8 @@ class TestMachine:
                 return start_process(program, pass_fds=pass_fds)
 
             monkeypatch.setattr("mlf_sdk.targets.qemu.start_process", starter)
+            monkeypatch.setattr("mlf_sdk.targets.unicorn.launch.check_emulator", lambda *_: None)
+            monkeypatch.setattr("mlf_sdk.targets.unicorn.launch.uses_unicorn", lambda *_: False)
             return start_qemu(FakeBoard(), elf, timeout_s=timeout_s)
 
         return start
