@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import mlf_sdk
+from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.isa import lacks_tools
-from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.probe import read_registers
+from mlf_sdk.targets.boards.load import find_board, load_board
+from mlf_sdk.targets.probe import probe_registers, read_registers
 from mlf_sdk.targets.silence import silence_text
 from mlf_sdk.tools.isas import IsaMonitor
 from mlf_sdk.wire.codes import NoAnswerError
@@ -88,31 +89,50 @@ def test_a_monitor_that_is_gone_leaves_the_line(tmp_path: Path) -> None:
 
 # ---- a board on a port, with a probe ----
 
-# OpenOCD's place is taken by QEMU: its GDB server works on a CPU that runs the image.
+# The place of a probe's server is taken by QEMU: its own works on a CPU that runs the image. Its arguments are kept.
 PROBE = """#!/bin/sh
+echo "$*" > "$SAID"
 for word; do case $word in "gdb_port "*) port=${word#gdb_port } ;; esac; done
-exec $QEMU -M netduinoplus2 -display none -serial null -monitor none -kernel $ELF -gdb tcp:127.0.0.1:$port
+while [ $# -gt 0 ]; do case $1 in -port | --port) port=$2 ;; esac; shift; done
+exec $QEMU -display none -serial null -monitor none -kernel $ELF -gdb tcp:127.0.0.1:$port
 """
+SERVERS = {
+    "openocd": ("openocd", "openocd_config", "board.cfg", "-f board.cfg -c gdb_port "),
+    "pyocd": ("pyocd", "pyocd_target", "stm32f405rg", "gdbserver --target stm32f405rg --port "),
+    "jlink": (
+        "JLinkGDBServerCLExe",
+        "jlink_device",
+        "STM32F405RG",
+        "-device STM32F405RG -if SWD -speed 4000 -port ",
+    ),
+}
+
+
+def probed(folder: Path, monkeypatch: pytest.MonkeyPatch, runner: str, base: str, qemu: str) -> Path:
+    """Project for a board with a probe whose application is a loop, and the probe's server on PATH."""
+    name, option, value, _ = SERVERS[runner]
+    program = folder / "bin" / name
+    program.parent.mkdir()
+    program.write_text(PROBE)
+    program.chmod(0o755)
+    row = folder / "probed.toml"
+    text = (data_dir("board_templates") / f"boards/{base}.toml").read_text().partition("[flasher]")[0]
+    row.write_text(
+        text.replace(f'name = "{base}"', 'name = "probed"')
+        + f'\n[flasher]\nrunner = "{runner}"\n[flasher.options]\n{option} = "{value}"\n'
+    )
+    app = built(folder, "probed", row=row)
+    monkeypatch.setenv("QEMU", f"{shutil.which(qemu.split()[0])} {qemu.partition(' ')[2]}")
+    monkeypatch.setenv("ELF", str(app / "build/app.elf"))
+    monkeypatch.setenv("SAID", str(folder / "said"))
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return app
 
 
 @pytest.fixture
 def looping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs_qemu: None) -> Path:
-    """Project for a board with a probe whose application is a loop, and an `openocd` on PATH."""
-    program = tmp_path / "bin/openocd"
-    program.parent.mkdir()
-    program.write_text(PROBE)
-    program.chmod(0o755)
-    row = tmp_path / "probed.toml"
-    text = (data_dir("board_templates") / "boards/netduinoplus2.toml").read_text()
-    row.write_text(
-        text.replace('name = "netduinoplus2"', 'name = "probed"')
-        + '\n[flasher]\nrunner = "openocd"\n[flasher.options]\nopenocd_config = "board.cfg"\n'
-    )
-    app = built(tmp_path, "probed", row=row)
-    monkeypatch.setenv("QEMU", str(shutil.which("qemu-system-arm")))
-    monkeypatch.setenv("ELF", str(app / "build/app.elf"))
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    return app
+    """Project for a board with OpenOCD as its probe's server."""
+    return probed(tmp_path, monkeypatch, "openocd", "netduinoplus2", "qemu-system-arm -M netduinoplus2")
 
 
 def hint_at_port(app: Path) -> str:
@@ -132,6 +152,38 @@ def test_a_probe_finds_the_cpu_of_a_silent_board(looping: Path, monkeypatch: pyt
     program.write_text("#!/bin/sh\necho 'Error: open failed' >&2\nexit 1\n")
     hint = hint_at_port(looping)
     assert "CPU is in" not in hint and "With a probe" in hint
+    assert "OpenOCD was asked where the CPU is: the debug server ended:\nError: open failed\n" in hint
+    program.unlink()
+    monkeypatch.setenv("PATH", str(program.parent))
+    reading = probe_registers(load_board(looping.parent / "probed.toml"))
+    assert (reading.title, reading.registers) == ("OpenOCD", {})
+    assert reading.fault == "'openocd' is not installed"
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("runner", ["pyocd", "jlink"])
+def test_other_probes_are_asked_as_they_want_it(
+    runner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs_qemu: None
+) -> None:
+    """Arguments of the probe's own server, and registers of a CPU that runs."""
+    app = probed(tmp_path, monkeypatch, runner, "netduinoplus2", "qemu-system-arm -M netduinoplus2")
+    reading = probe_registers(load_board(tmp_path / "probed.toml"))
+    main = next(s for s in read_image(app / "build/app.elf").symbols if s.name == "main")
+    assert main.address & ~1 <= reading.registers["pc"] < (main.address & ~1) + main.size_bytes
+    assert SERVERS[runner][3] in (tmp_path / "said").read_text()
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(lacks_tools(find_board("qemu-virt-rv32")), reason="no compiler or emulator for RISC-V")
+def test_registers_of_another_architecture_through_a_probe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = probed(tmp_path, monkeypatch, "openocd", "qemu-virt-rv32", "qemu-system-riscv32 -M virt -bios none")
+    reading = probe_registers(load_board(tmp_path / "probed.toml"))
+    assert set(reading.registers) == {"pc", "ra", "sp", "mcause", "mtval"}
+    main = next(s for s in read_image(app / "build/app.elf").symbols if s.name == "main")
+    assert main.address <= reading.registers["pc"] < main.address + main.size_bytes
+    assert reading.registers["mcause"] == 0
 
 
 def test_a_server_that_knows_no_register_is_asked_for_all() -> None:
@@ -142,7 +194,17 @@ def test_a_server_that_knows_no_register_is_asked_for_all() -> None:
         def serve() -> None:
             connection, _ = listener.accept()
             with connection:
-                for reply in (b"+$S05#b8$#00", b"+%Stop#00$78563412#00", b"+$#00", b"+$E01#a6", b"+$OK#9a"):
+                # g, p15, p14, the description of the target, p20 of lr by it, m, D
+                named = b'l<reg name="pc"/><reg name="lr" regnum="32"/>'
+                for reply in (
+                    b"+$S05#b8$#00",
+                    b"+%Stop#00$78563412#00",
+                    b"+$#00",
+                    b"+$" + named + b"#00",
+                    b"+$E01#a6",
+                    b"+$E01#a6",
+                    b"+$OK#9a",
+                ):
                     while b"#" not in connection.recv(64):
                         pass
                     connection.sendall(reply)

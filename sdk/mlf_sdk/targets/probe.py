@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 import socket
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final
 
@@ -20,27 +22,45 @@ from mlf_sdk.tools.process import start_process
 _SERVER_S: Final = 10.0
 _REPLY_S: Final = 5.0
 _PACKET: Final = re.compile(rb"\$(?![ST])([^#]*)#[0-9a-fA-F]{2}")
+_INCLUDE: Final = re.compile(r'<xi:include\s+href="([^"]+)"')
+_REGISTER: Final = re.compile(r"<reg\s([^>]*)>")
+_FIELD: Final = re.compile(r'(\w+)="([^"]*)"')
+_MOST_FILES: Final = 16
+_MOST_DESCRIPTION: Final = 1 << 20
 _VALUE: Final = re.compile(r"[0-9a-f]{8}")
 
 
-def probe_registers(board: Board) -> tuple[str, dict[str, int]]:
-    """Read the CPU of a board through the probe that its row names; it is halted for that and goes on.
+@dataclass(frozen=True, slots=True)
+class ProbeReading:
+    """Registers of a board's CPU, as its probe read them.
 
-    Returns:
-        Title of the probe's server, and registers by their names in fault reports; none: the row names no
-        probe, its server is not installed, or it reaches no board.
+    Attributes:
+        title: of the probe's server; empty: the board's row names no probe that has one.
+        registers: by their names in fault reports.
+        fault: why there are none; empty: there are, or there is no server.
     """
+
+    title: str = ""
+    registers: Mapping[str, int] = field(default_factory=dict)
+    fault: str = ""
+
+
+def probe_registers(board: Board) -> ProbeReading:
+    """Read the CPU of a board through the probe that its row names; it is halted for that and goes on."""
     row = load_runners().get(board.flasher.runner)
     if row is None or row.server is None:
-        return "", {}
+        return ProbeReading()
     port = free_port()
     try:
         argv = server_argv(row, board.flasher.options, port, board.name)
         with start_process(argv) as process:
             wait_for_server(process, port, _SERVER_S)
-            return row.title, read_registers(port, cross_isa(board).monitor)
-    except (MlfError, OSError):
-        return row.title, {}
+            registers = read_registers(port, cross_isa(board).monitor)
+    except MlfError as error:
+        return ProbeReading(title=row.title, fault=error.what)
+    except OSError as error:
+        return ProbeReading(title=row.title, fault=str(error))
+    return ProbeReading(row.title, registers, "" if registers else "its server knows no register of the CPU")
 
 
 def read_registers(port: int, names: IsaMonitor) -> dict[str, int]:
@@ -55,10 +75,13 @@ def read_registers(port: int, names: IsaMonitor) -> dict[str, int]:
     """
     with GdbRemote(port) as remote:
         block = remote.ask("g")  # all general registers, 8 digits each
-        registers = {
-            name: _word(block[8 * number :][:8] or remote.ask(f"p{number:x}"))
-            for name, number in names.numbers.items()
-        }
+        registers = {name: _word(block[8 * number :][:8]) for name, number in names.numbers.items()}
+        for name in [name for name, value in registers.items() if value is None]:
+            registers[name] = _word(remote.ask(f"p{names.numbers[name]:x}"))
+        if lacking := [name for name, value in registers.items() if value is None]:
+            described = remote.register_numbers()
+            for name in set(lacking) & described.keys():
+                registers[name] = _word(remote.ask(f"p{described[name]:x}"))
         words = {name: _word(remote.ask(f"m{address:x},4")) for name, address in names.words.items()}
         remote.ask("D")
     return {name: value for name, value in (registers | words).items() if value is not None}
@@ -100,3 +123,30 @@ class GdbRemote:
         self._received = self._received[packet.end() :]
         self._socket.sendall(b"+")
         return packet[1].decode("ascii", "replace")
+
+    def register_numbers(self) -> dict[str, int]:
+        """Numbers of registers by name, from the server's description of its target; empty: it has none.
+
+        Raises:
+            OSError: as of `ask`.
+        """
+        result: dict[str, int] = {}
+        files, number = ["target.xml"], 0
+        for file in files:
+            text = self._description(file)
+            files += [name for name in _INCLUDE.findall(text) if len(files) < _MOST_FILES]
+            for register in _REGISTER.findall(text):
+                fields = dict(_FIELD.findall(register))
+                number = int(stated) if (stated := fields.get("regnum", "")).isdecimal() else number
+                result.setdefault(fields.get("name", ""), number)
+                number += 1
+        return result
+
+    def _description(self, file: str) -> str:
+        text = ""
+        while len(text) < _MOST_DESCRIPTION:
+            reply = self.ask(f"qXfer:features:read:{file}:{len(text):x},7c0")
+            text += reply[1:] if reply[:1] in ("m", "l") else ""
+            if reply[:1] != "m" or len(reply) == 1:
+                break
+        return text

@@ -38,11 +38,14 @@ def port_text(board: Board, baud: int | None, elf: Path | None = None) -> str:
     """
     from mlf_sdk.targets.probe import probe_registers
 
-    probe, registers = probe_registers(board)
-    place = _place(registers, elf, cross_isa(board).status_register) if registers else []
+    probe = probe_registers(board)
+    place: list[str] = []
+    if probe.registers:
+        place = _place(dict(probe.registers), elf, cross_isa(board).status_register)
     if place:
-        place[0] = f"{probe} reaches the board: {place[0][0].lower()}{place[0][1:]}"
-    return "\n".join([*place, *_line_advice(board, baud, probed=bool(place))])
+        place[0] = f"{probe.title} reaches the board: {place[0][0].lower()}{place[0][1:]}"
+    said = [f"{probe.title} was asked where the CPU is: {probe.fault.rstrip()}"] if probe.fault else []
+    return "\n".join([*place, *said, *_line_advice(board, baud, probed=bool(place))])
 
 
 def _line_advice(board: Board, baud: int | None, *, probed: bool) -> list[str]:
