@@ -269,6 +269,6 @@ def test_without_a_tree_two_lines_say_how_to_get_one(tmp_path: Path, monkeypatch
         resolve_target(TargetChoice(board="nucleo_f411re"))
     first, second = caught.value.hint.splitlines()
     assert "west init" in first
-    assert "--board-file" in second
+    assert "--board nucleo-f411re, or --board-file" in second
     with pytest.raises(InputError, match="there is no board 'zork'"):
         resolve_target(TargetChoice(board="zork"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.resources import imported
 from mlf_sdk.targets.boards import DEFAULT_BOARD
-from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board, load_boards
+from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board, load_boards, rows_of
 from mlf_sdk.targets.target import ZEPHYR, BoardTarget, Target, TargetChoice
 
 if TYPE_CHECKING:
@@ -105,13 +105,13 @@ def _board_row(name: str, file: Path | None, choice: TargetChoice) -> Board:
                 else "there is no Zephyr tree on this machine"
             )
             error.what = f"'{name}' is a board of Zephyr, and {lacks}"
-            error.hint = _NO_TREE
+            error.hint = _NO_TREE.format(rows=rows_of(name, load_boards(file)))
         raise
 
 
 _NO_TREE = (
     "Get one: west init ~/zephyrproject && cd ~/zephyrproject && west update (docs/howto-zephyr.md).\n"
-    "On bare metal: one of mlf-sdk boards, or --board-file FILE with a row of your own."
+    "On bare metal: {rows}--board-file FILE with a row of your own (docs/howto-board.md)."
 )
 
 

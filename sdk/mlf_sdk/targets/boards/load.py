@@ -96,9 +96,17 @@ def _hint(name: str, rows: Mapping[str, Board]) -> str:
     what = "Zephyr has this board" if is_board else f"It is a chip ({chips[0].name}): see mlf-sdk chips"
     of = name.lower() if is_board or not boards else boards[0]
     return (
-        f"{what}. On Zephyr: --platform zephyr --board {of}; on bare metal: --board-file FILE with a row "
-        "of your own (docs/howto-board.md)."
+        f"{what}. On Zephyr: --platform zephyr --board {of}; on bare metal: {rows_of(name, rows)}"
+        "--board-file FILE with a row of your own (docs/howto-board.md)."
     )
+
+
+def rows_of(name: str, rows: Mapping[str, Board]) -> str:
+    """Options for the rows with the chip that ``name`` means, for a hint: ``--board nucleo-f411re, or``."""
+    from mlf_sdk.targets.chips.load import chips_named
+
+    chips = {chip.name for chip in chips_named(name)}
+    return "".join(f"--board {row.name}, or " for row in rows.values() if row.chip in chips)
 
 
 def load_board(path: Path) -> Board:
