@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -219,6 +220,7 @@ class TestStartProcess:
             os.close(out)
         assert os.sched_getaffinity(0) == before
 
+    @pytest.mark.skipif(not shutil.which("setpriv"), reason="not installed: setpriv")
     def test_it_dies_with_a_parent_that_is_killed(self, tmp_path):
         told = tmp_path / "pid"
         # The child tells its own number: by then the system knows of the bond, which its start sets up.
