@@ -43,11 +43,34 @@ def _name(page: Path) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_commands_of_a_page_do_what_it_shows(page: Path, tmp_path: Path, needs_qemu: None) -> None:
     for block in blocks(page.read_text()):
-        if "skip" in block.directives:
+        if "skip" in block.directives or "only" in block.directives:
             continue
         if reason := _lacking(block.directives.get("needs", "")):
             pytest.skip(f"{_name(page)}:{block.line} and what follows: {reason}")
         _do(page, block, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.zephyr
+@pytest.mark.parametrize(
+    ("page", "line"),
+    [
+        (page, block.line)
+        for page in PAGES
+        for block in blocks(page.read_text())
+        if "only" in block.directives
+    ],
+    ids=lambda value: _name(value) if isinstance(value, Path) else str(value),
+)
+def test_a_block_that_few_machines_can_run(page: Path, line: int, tmp_path: Path) -> None:
+    """Run it after what it needs: the page's files, and its blocks about Zephyr."""
+    before = [block for block in blocks(page.read_text()) if block.line <= line]
+    if reason := _lacking(before[-1].directives["only"]):
+        pytest.skip(f"{_name(page)}:{line}: {reason}")
+    for block in before[:-1]:
+        if block.directives.keys() & {"copy", "zephyr"}:
+            _do(page, block, tmp_path)
+    _do(page, before[-1], tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
@@ -80,6 +103,11 @@ def _lacking(needs: str) -> str:
         if need == "zephyr":
             if not (os.environ.get("ZEPHYR_BASE") or Path("~/zephyrproject/zephyr").expanduser().exists()):
                 return "no Zephyr tree"
+        elif need.startswith("hal_"):
+            base = Path(os.environ.get("ZEPHYR_BASE") or "~/zephyrproject/zephyr").expanduser()
+            here = base.parent / "modules/hal" / need.removeprefix("hal_")
+            if need not in os.environ.get("ZEPHYR_MODULES", "") and not here.exists():
+                return f"no module of Zephyr: {need}"
         elif need.isupper():
             if need not in os.environ:
                 return f"not set: {need}"

@@ -5,6 +5,7 @@ A block is preceded by an HTML comment where it needs one:
 
     <!-- doc-test: needs=qemu -->              skip the block, and what follows on the page, without QEMU
     <!-- doc-test: zephyr=nucleo_f411re -->       a tree that has this board's name alone stands in where there is none
+    <!-- doc-test: only=zephyr,dtc,hal_stm32 -->   a test of its own, after the page's copies and its blocks with zephyr=
     <!-- doc-test: exit=1 -->                  the last command of the block ends with this code
     <!-- doc-test: file=src/main.c -->         the block is the content of this file
     <!-- doc-test: copy=examples/digits/a.tar:digits.tar -->   no block: put a file of the repository here
