@@ -69,8 +69,11 @@ FILES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "tree.joblib": (estimator, "a pickle, as scikit-learn's models", "skl2onnx.to_onnx("),
     "list.pkl": (lambda: pickle.dumps([1, 2]), "a pickle, as scikit-learn's models", "skl2onnx.to_onnx("),
     "model_data.cc": (array, "C source with the bytes of a .tflite model", "re.findall("),
+    "pointer.onnx": (lambda: b"version https://git-lfs.github.com/spec/v1\n", "a pointer of Git LFS", "git lfs pull"),
+    "page.onnx": (lambda: b"\n<!DOCTYPE html>\n<html></html>", "a web page (HTML)", "the raw file"),
 }  # fmt: skip
 BY_NAME = ("saved_model.pb", "list.pkl")  # content alone says less
+NOT_CONVERTED = ("program.pte", "pointer.onnx", "page.onnx")  # no command takes the file itself
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -85,7 +88,7 @@ def test_a_model_of_another_tool(name: str, named: bool, tmp_path: Path) -> None
         assert f"it is {title}" in caught.value.what
         assert command in caught.value.hint
         wanted = path.parent if name in ("saved_model.pb", "model.safetensors") else path
-        if name != "program.pte":
+        if name not in NOT_CONVERTED:
             assert shlex.quote(str(wanted)) in caught.value.hint
 
 

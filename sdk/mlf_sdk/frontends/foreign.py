@@ -63,14 +63,14 @@ def foreign_model(path: Path) -> ForeignModel | None:
     """
     if path.is_dir():
         return _folder(path)
-    if not path.is_file() or path.suffix == ".onnx":
+    if not path.is_file():
         return None
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)
         size = file.seek(0, 2)
         file.seek(max(0, size - _TAIL_BYTES))
         tail = file.read(_TAIL_BYTES) if head.startswith(b"PK\x03\x04") else b""
-    kinds = (kind(path, head, tail) for kind in _KINDS)
+    kinds = (kind(path, head, tail) for kind in (_ANY_NAME if path.suffix == ".onnx" else _KINDS))
     return next((one for one in kinds if one is not None), None)
 
 
@@ -173,8 +173,25 @@ def _array(path: Path, head: bytes, _tail: bytes) -> ForeignModel | None:
     return ForeignModel(title="C source with the bytes of a .tflite model", hint=hint)
 
 
-_KINDS: Final[tuple[Callable[[Path, bytes, bytes], ForeignModel | None], ...]] = (
-    _keras, _executorch, _safetensors, _pickle, _array, _protobuf,
+def _pointer(_path: Path, head: bytes, _tail: bytes) -> ForeignModel | None:
+    """A file of text that stands for a large one in a clone (source: the specification of Git LFS)."""
+    if not head.startswith(b"version https://git-lfs.github.com/spec/"):
+        return None
+    hint = "Fetch the file that it stands for, in the clone that it is from: git lfs install && git lfs pull."
+    return ForeignModel(title="a pointer of Git LFS, not the model", hint=hint)
+
+
+def _page(_path: Path, head: bytes, _tail: bytes) -> ForeignModel | None:
+    if not head.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
+        return None
+    hint = "Download the file itself: on a site that shows code, by its link to the raw file."
+    return ForeignModel(title="a web page (HTML), not the model", hint=hint)
+
+
+_Kind = Callable[[Path, bytes, bytes], ForeignModel | None]
+_ANY_NAME: Final[tuple[_Kind, ...]] = (_pointer, _page)
+_KINDS: Final[tuple[_Kind, ...]] = (
+    *_ANY_NAME, _keras, _executorch, _safetensors, _pickle, _array, _protobuf,
 )  # fmt: skip
 
 
