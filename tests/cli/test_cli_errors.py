@@ -40,6 +40,10 @@ def check_block(called: Called, code: int, *says: str) -> dict[str, str]:
     [
         (["nope"], ["no such command 'nope'", "mlf-sdk --help"]),
         (["exprot"], ["no such command 'exprot'", "Did you mean export?"]),
+        (
+            ["export", "m.tflite", "--as", "platformi", "-o", "x"],
+            ["'platformi' is not one of", "Did you mean platformio? See:"],
+        ),
         (["bench", "mlpref"], ["no such command 'mlpref'", "where: mlf-sdk bench\n", "Did you mean mlperf?"]),
         (["run", "--nope"], ["no such option", "--nope", "where: mlf-sdk run", "mlf-sdk run --help"]),
         (["--nope", "run"], ["no such option", "--nope", "where: mlf-sdk\n"]),

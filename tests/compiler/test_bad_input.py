@@ -32,12 +32,12 @@ def model() -> tuple[Maker, int, int]:
     return m, x, m.conv(x, 4, (3, 3), 1, same=True)
 
 
-def faults_of(data: bytes, folder: Path) -> str:
+def faults_of(data: bytes, folder: Path, hint: str = "Convert the model again") -> str:
     path = folder / "m.tflite"
     path.write_bytes(data)
     with pytest.raises(ArchiveError) as caught:
         load_tflite(path)
-    assert caught.value.hint.startswith("Convert the model again")
+    assert caught.value.hint.startswith(hint)
     assert caught.value.what.startswith("the model has ")
     return caught.value.what
 
@@ -147,6 +147,15 @@ def test_edges_that_stay_floats(tmp_path: Path) -> None:
 
 def test_options_that_point_outside_of_the_file(tmp_path: Path) -> None:
     assert not survives(mutant(bases()[750 % 8 // 4], 750), tmp_path)
+
+
+@pytest.mark.parametrize("kept", [9, 300, -20])
+def test_a_file_that_is_cut_off(kept: int, tmp_path: Path) -> None:
+    m, _, y = model()
+    data = m.finish(y)[:kept]
+    assert f"cut off or damaged: it refers to bytes past the file's {len(data)}" in faults_of(
+        data, tmp_path, "Compare the file's size"
+    )
 
 
 def test_softmax_of_values_too_small_to_scale(tmp_path: Path) -> None:

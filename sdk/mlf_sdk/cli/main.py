@@ -25,6 +25,7 @@ from mlf_sdk.version import __version__
 _NAME = "mlf-sdk"
 _COMPLETE = "_MLF_SDK_COMPLETE"
 _NO_COMMAND = re.compile(r"No such command '([^']*)'")
+_NO_CHOICE = re.compile(r"Invalid value for .*: '([^']*)' is not one of ")
 
 # Name, module and summary of each command, in the order of work; modules are imported when asked for.
 _COMMANDS = (
@@ -264,15 +265,19 @@ def _arguments_error(error: click.ClickException) -> InputError:
     hint = f"See: {command} --help"
     unknown = _NO_COMMAND.match(said)
     if unknown and isinstance(error, click.UsageError) and isinstance(context, click.Context):
-        close = _close_commands(unknown[1], context)
-        said, hint = unknown[0], f"Did you mean {close}? {hint}" if close else hint
+        group = context.command
+        known = group.list_commands(context) if isinstance(group, click.Group) else []
+        said, hint = unknown[0], _suggested(unknown[1], known) + hint
+    choices = error.param.type if isinstance(error, click.BadParameter) and error.param else None
+    wrong = _NO_CHOICE.match(said)
+    if wrong and isinstance(choices, click.Choice):
+        hint = _suggested(wrong[1], [str(choice) for choice in choices.choices]) + hint
     return InputError(said[:1].lower() + said[1:], where=command, hint=hint)
 
 
-def _close_commands(name: str, context: click.Context) -> str:
-    """Names of commands that are nearly ``name``; empty: there are none."""
+def _suggested(name: str, known: Sequence[str]) -> str:
+    """Question with the names that are nearly ``name``; empty: there are none."""
     from difflib import get_close_matches
 
-    group = context.command
-    known = group.list_commands(context) if isinstance(group, click.Group) else []
-    return " or ".join(get_close_matches(name, known, n=2, cutoff=0.6))
+    close = " or ".join(get_close_matches(name, known, n=2, cutoff=0.6))
+    return f"Did you mean {close}? " if close else ""

@@ -67,6 +67,16 @@ def _modulo(a: Array, b: Array) -> Array:
     return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 
 
+def _larger(a: Array, b: Array) -> Array:
+    """The larger value; the second one where they can't be ordered, as TFLite's MAXIMUM."""
+    return np.where(a > b, a, b)
+
+
+def _smaller(a: Array, b: Array) -> Array:
+    """The smaller value; the second one where they can't be ordered, as TFLite's MINIMUM."""
+    return np.where(a < b, a, b)
+
+
 def _floor_of_quotient(a: Array, b: Array) -> Array:
     """Floor of the single-precision quotient."""
     return np.floor(a.astype(np.float32) / b.astype(np.float32))
@@ -124,8 +134,10 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "less": Function(np.less, "a < b", "a < b"),
     "less_equal": Function(np.less_equal, "a <= b", "a <= b"),
     "log": Function(np.log, "real_log(a)"),
-    "max": Function(np.maximum, "a > b ? a : b", "a > b ? a : b"),
-    "min": Function(np.minimum, "a < b ? a : b", "a < b ? a : b"),
+    "max": Function(_larger, "a > b ? a : b", "a > b ? a : b"),
+    "max_nan": Function(np.maximum, "a > b || a != a ? a : b", "a > b ? a : b"),
+    "min": Function(_smaller, "a < b ? a : b", "a < b ? a : b"),
+    "min_nan": Function(np.minimum, "a < b || a != a ? a : b", "a < b ? a : b"),
     "mish": Function(lambda x: x * np.tanh(np.logaddexp(0, x)), "a * real_tanh(real_softplus(a))"),
     "mod": Function(_modulo, "real_modulo(a, b)", "a % b != 0 && (a < 0) != (b < 0) ? a % b + b : a % b"),
     "mul": Function(np.multiply, "a * b", "(uint64_t)a * (uint64_t)b"),

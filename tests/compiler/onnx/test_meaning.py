@@ -223,3 +223,34 @@ def test_remainders_of_numbers_without_a_sign(dtype: str, tmp_path: Path) -> Non
     kind = {"uint8": TensorProto.UINT8, "uint16": TensorProto.UINT16, "uint32": TensorProto.UINT32}[dtype]
     m.add("Mod", m.input(6, dtype=kind), m.constant(np.array([3, 5, 7, 2, 9, 250], dtype)))
     agree(m, tmp_path, np.array([250, 200, 77, 3, 8, 249], dtype))
+
+
+@pytest.mark.parametrize("kind", ["Max", "Min"])
+def test_not_a_number_is_kept(kind: str, tmp_path: Path) -> None:
+    """By whichever operand it comes in; TFLite's MAXIMUM takes the second operand instead."""
+    x = reals(2, 6)
+    x[0, ::2] = np.nan
+    m = OnnxMaker(3)
+    first = m.add(kind, m.input(2, 6), m.constant(np.zeros((2, 6), np.float32)))
+    m.add(kind, m.constant(np.full((2, 6), 0.5, np.float32)), first, m.constant(np.float32(-0.25)))
+    agree(m, tmp_path, x)
+    assert np.isnan(answers(m, tmp_path, x)[0]).sum() == 3
+
+
+@pytest.mark.parametrize("computed", [False, True])
+@pytest.mark.parametrize("limits", [(2.0, -1.0), (-1.0, 1.0)])
+def test_limits_in_any_order(limits: tuple[float, float], computed: bool, tmp_path: Path) -> None:
+    """Clip is the lower limit first, then the upper one: all is the upper one where it is below the lower one."""
+    x = reals(3, 4)
+    x[0, 0] = np.nan
+    m = OnnxMaker(4)
+    values = [np.float32(limit) for limit in limits]
+    inputs = (m.input(name="a"), m.input(name="b")) if computed else [m.constant(v) for v in values]
+    m.add("Clip", m.input(3, 4), *inputs)
+    agree(m, tmp_path, *(np.asarray(v) for v in values if computed), x)
+
+
+def test_limits_of_whole_numbers_in_any_order(tmp_path: Path) -> None:
+    m = OnnxMaker(5)
+    m.add("Clip", m.input(8, dtype=TensorProto.INT32), *(m.constant(np.int32(v)) for v in (3, -2)))
+    agree(m, tmp_path, np.arange(-4, 4, dtype=np.int32))

@@ -70,7 +70,8 @@ def read_onnx(path: Path, faults: FaultCollector, known: frozenset[str]) -> RawM
     except Exception as error:  # protobuf's class of this differs between its versions
         raise InputError(f"not an ONNX model: {str(error)[:200]}", where=str(path)) from None
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
-        raise InputError("not an ONNX model: it has no graph", where=str(path))
+        hint = "Compare the file's size with that at its source, and copy or export it again."
+        raise InputError("not an ONNX model: it has no graph", where=str(path), hint=hint)
     return _Reader(onnx, path, faults).model(expanded(onnx, model, path, known))
 
 

@@ -44,7 +44,8 @@ TRUTH: Final = {
     "LessOrEqual": ("less_equal", 2), "Or": ("or", 2), "Xor": ("xor", 2),
 }  # fmt: skip
 ARITHMETIC: Final = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
-NARY: Final = {"Max": "max", "Min": "min", "Sum": "add", "Mean": "add"}
+# NaN of an input is kept by Max, Min and Clip: ONNX follows numpy.maximum; TFLite takes the second operand.
+NARY: Final = {"Max": "max_nan", "Min": "min_nan", "Sum": "add", "Mean": "add"}
 
 
 def broadcast_shape(tensors: list[Tensor]) -> tuple[int, ...]:
@@ -97,7 +98,7 @@ def clip(context: Context, node: Node) -> None:
     """Clip; the limits may be computed at run time."""
     x = node.input()
     if any(node.has(i) and node.input(i).data is None for i in (1, 2)):
-        for position, function in ((1, "max"), (2, "min")):
+        for position, function in ((1, "max_nan"), (2, "min_nan")):
             if node.has(position):
                 x = elementwise(context, node, function, [x, node.input(position)])
         return
@@ -109,12 +110,12 @@ def clip(context: Context, node: Node) -> None:
 
 
 def _clip_limits(node: Node) -> tuple[float, float]:
-    """Limits of a Clip: attributes at first, inputs since version 11."""
+    """Limits of a Clip, attributes before version 11; in the wrong order, all is the upper one."""
     if any(node.has(i) and node.input(i).elements != 1 for i in (1, 2)):
         refuse("limits of several elements")
     low = node.data(1, "limit").reshape(-1)[0] if node.has(1) else node.attribute("min", -math.inf)
     high = node.data(2, "limit").reshape(-1)[0] if node.has(2) else node.attribute("max", math.inf)
-    return float(low), float(high)
+    return min(float(low), float(high)), float(high)
 
 
 def _clip_whole(context: Context, node: Node, x: Tensor, limits: tuple[float, float]) -> None:

@@ -88,6 +88,7 @@ class _Reader:
 
         self.schema = tflite
         self.faults = faults
+        self.size = len(data)
         self.names = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
         self.model: Any = tflite.Model.GetRootAs(data, 0)
         self.tensors = TensorReader(self.model, batch)
@@ -96,6 +97,10 @@ class _Reader:
         """The result of ``what``, or None and a fault when the table is damaged."""
         try:
             return what()
+        except struct.error:
+            self.faults.add(place, f"is cut off or damaged: it refers to bytes past the file's {self.size}")
+            self.faults.hint = "Compare the file's size with that at its source, and copy it again."
+            return None
         except _BROKEN as error:
             self.faults.add(place, f"is damaged: {error}")
             return None
