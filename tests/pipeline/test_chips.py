@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from archives import build, write
 from cli_helpers import Caller
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.estimate import cost_models, estimate
+from mlf_sdk.pipeline import chips
 from mlf_sdk.pipeline.chipoptions import ChipsOptions
 from mlf_sdk.pipeline.chips import ChipChoice, choose_chips, needs_of
 from mlf_sdk.pipeline.request import Request
@@ -130,6 +132,24 @@ def test_sizes_are_kept_between_runs(network: Path, tmp_path: Path, monkeypatch:
     needs_of(request, costs, Listener())  # type: ignore[arg-type]
     assert len(said) == 3, "another model under the same name"
     network.write_bytes(small_network())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="plans are made in turn where there is no cheap fork")
+def test_plans_beside_each_other_are_those_made_in_turn(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second kernel set is planned by another process; it leaves nothing but the files of the cache."""
+    kept, choices, plan = [], [], chips._planned
+    planned: list[str] = []
+    monkeypatch.setattr(chips, "_planned", lambda r, p: planned.append(r.core) or plan(r, p))
+    for processors in (1, 2):
+        monkeypatch.setattr("os.cpu_count", lambda count=processors: count)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / str(processors)))
+        planned.clear()
+        choices.append(choose_chips(Request(source=(str(network),)), ChipsOptions()))
+        kept.append({p.name: p.read_bytes() for p in (tmp_path / str(processors)).rglob("sizes/*.msgpack")})
+        assert len(planned) == (len(kept[0]) if processors == 1 else (len(kept[0]) + 1) // 2)
+    assert kept[0] == kept[1] and choices[0] == choices[1]
 
 
 def test_an_archive_without_kernels_that_are_known_has_no_time(tmp_path: Path) -> None:

@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from mlf_sdk.compiler.cores import core_named
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.frontends.compiled import compiler_digest
 from mlf_sdk.judge.chiptime import chip_of, energy_mj
 from mlf_sdk.judge.estimate import CostModel, LayerWork, ModelEstimate, cost_models, estimate, layers_of
@@ -125,7 +129,10 @@ def choose_chips(request: Request, own: ChipsOptions, progress: Progress = SILEN
     chips = _filtered(load_chips().values(), own)
     if not request.source:
         return ChipChoice(model="", chips=tuple(ChipFigures(chip=chip) for chip in _sorted(chips)))
-    known = {model.core: needs_of(request, model, progress) for model in _models_of(chips)}
+    models = _models_of(chips)
+    if compiled_sources(request) and Path(request.source[0]).is_file():
+        _plan_beside(request, models, progress)
+    known = {model.core: needs_of(request, model, progress) for model in models}
     figures = [figures_of(chip, _needs_of_chip(chip, known)) for chip in _sorted(chips)]
     fitting = [one for one in figures if own.all or one.fits]
     timely = [one for one in fitting if own.max_ms is None or (one.ms is not None and one.ms <= own.max_ms)]
@@ -188,14 +195,10 @@ def needs_of(request: Request, costs: CostModel, progress: Progress = SILENT) ->
 
 def _sizes(request: Request, core: str, progress: Progress) -> ModelSizes:
     """Sizes of the model, from the cache where they are there; cores with the same kernels share them."""
-    compiles = compiled_sources(request)
-    made = request.replace(core=core) if compiles else request
-    source = Path(request.source[0])
-    if not source.is_file():
+    made = request.replace(core=core) if compiled_sources(request) else request
+    if not Path(request.source[0]).is_file():
         return _planned(made, progress)
-    what = core_named(core).instruction_sets if compiles else ()
-    digest = hashlib.sha256(compiler_digest() + repr((what, request)).encode() + source.read_bytes())
-    path = cache_dir("sizes") / f"{digest.hexdigest()[:24]}.msgpack"
+    path = _kept_at(request, core)
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=ModelSizes)
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -204,6 +207,39 @@ def _sizes(request: Request, core: str, progress: Progress) -> ModelSizes:
         make_folder(path.parent)
         write_whole(path, msgspec.msgpack.encode(result))
     return result
+
+
+def _kept_at(request: Request, core: str) -> Path:
+    """File of the cache with the sizes of a model on a core."""
+    what = core_named(core).instruction_sets if compiled_sources(request) else ()
+    source = Path(request.source[0]).read_bytes()
+    digest = hashlib.sha256(compiler_digest() + repr((what, request)).encode() + source)
+    return cache_dir("sizes") / f"{digest.hexdigest()[:24]}.msgpack"
+
+
+def _plan_beside(request: Request, models: list[CostModel], progress: Progress) -> None:
+    """Plan for every second kernel set in a process of its own, which leaves its sizes in the cache.
+
+    What fails there is planned again by who asks for the sizes, and reported then.
+    """
+    if sys.platform != "linux" or (os.cpu_count() or 1) < 2:  # elsewhere a process costs more than it spares
+        return
+    places = {_kept_at(request, model.core): model.core for model in models}
+    cores = [core for place, core in places.items() if not place.exists()]
+    if len(cores) < 2:
+        return
+    child = get_context("fork").Process(target=_plan_each, args=(request, cores[1::2]), daemon=True)
+    child.start()
+    with suppress(MlfError):
+        for core in cores[::2]:
+            _sizes(request, core, progress)
+    child.join()
+
+
+def _plan_each(request: Request, cores: list[str]) -> None:
+    with suppress(Exception):
+        for core in cores:
+            _sizes(request, core, SILENT)
 
 
 def _planned(request: Request, progress: Progress) -> ModelSizes:
