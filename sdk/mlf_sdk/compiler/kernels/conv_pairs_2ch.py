@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.kernels.assembly import label
@@ -38,21 +39,12 @@ def convolution(layer: Contraction) -> Kernel | None:
     """CONV_2D of pairs of pixels; None for a layer that this does not fit, or where `conv_4x4` takes less."""
     if not layer.is_int8() or layer.window.dilation[1] != 1 or layer.channels < _OUTPUTS:
         return None
-    usual = Layout(layer, 1, 1)
-    depth = usual.depth
-    taps = -(-depth // _TAPS) * _TAPS
-    weights = groups_of(np.pad(layer.rows, ((0, 0), (0, taps - depth))), _OUTPUTS)
-    chunks = [_chunks(group) for group in weights]
-    if None in chunks or usual.ow < 2:
+    plan = _planned(layer)
+    if plan is None or plan.instructions >= _by_tiles(layer):
         return None
-    lengths = [chunk for chunk in chunks if chunk is not None]
-    count = sum(map(len, lengths)) / len(lengths)
-    pixels = min(_PIXELS, key=lambda p: _instructions(usual, layer.channels, min(p, usual.ow), count))
-    layout = Layout(layer, pixels, 1)
-    if _instructions(layout, layer.channels, layout.pixels, count) >= instructions(
-        usual, layer.channels, best_tile(usual, layer.channels)
-    ):
-        return None
+    layout, weights, lengths = Layout(layer, plan.pixels, 1), plan.weights, plan.lengths
+    depth = layout.depth
+    taps = weights.shape[1]
     rescale = layer.rescale(fine=True)
     result = None if rescale is None else epilogue32.words(layer, rescale)
     if rescale is None or result is None:
@@ -74,6 +66,45 @@ def convolution(layer: Contraction) -> Kernel | None:
     call = f"{name}(b0, p0, p1, {{}}, {len(weights)}, {first}, {layer.channels})"
     stream = np.concatenate([_stream(*one) for one in zip(weights, lengths, strict=True)])
     return layout.kernel(call, widen, texts, (stream, words.reshape(-1)), channels=_OUTPUTS)
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """Tiles of a layer: weights of groups with turns of their chunks, pixels, instructions of a row of the output."""
+
+    weights: Array
+    lengths: list[list[int]]
+    pixels: int
+    instructions: float
+
+
+def _planned(layer: Contraction) -> _Plan | None:
+    """The best tiles; None where weights have no chunks."""
+    layout = Layout(layer, 1, 1)
+    spare = -layout.depth % _TAPS
+    weights = groups_of(np.pad(layer.rows, ((0, 0), (0, spare))), _OUTPUTS)
+    chunks = [_chunks(group) for group in weights]
+    lengths = [chunk for chunk in chunks if chunk is not None]
+    if None in chunks or layout.ow < 2:
+        return None
+    count = sum(map(len, lengths)) / len(lengths)
+    choices = {p: _instructions(layout, layer.channels, min(p, layout.ow), count) for p in _PIXELS}
+    pixels = min(choices, key=lambda p: choices[p])
+    return _Plan(weights, lengths, pixels, choices[pixels])
+
+
+def _by_tiles(layer: Contraction) -> float:
+    """Instructions of a row of the output by `conv_4x4`."""
+    layout = Layout(layer, 1, 1)
+    return instructions(layout, layer.channels, best_tile(layout, layer.channels))
+
+
+def least_instructions(layer: Contraction) -> float:
+    """Estimate of a CONV_2D of int8 values by this kernel or by `conv_4x4`, where that takes less."""
+    plan = _planned(layer)
+    least = _by_tiles(layer)
+    if plan is not None:
+        least = min(least, plan.instructions)
+    return least * Layout(layer, 1, 1).oh
 
 
 def _instructions(layout: Layout, channels: int, pixels: int, chunks: float) -> float:
