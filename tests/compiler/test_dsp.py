@@ -10,11 +10,14 @@ import pytest
 
 from compiled_models import KernelRunner
 from core_images import MISSING, run_on_core
-from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.build import CompiledGraph, compile_graph, with_kernels
 from mlf_sdk.compiler.cores import core_named
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels import conv_2ch_int8
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
-from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.schedule import Choice, Counted
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from tflite_models import Maker
@@ -36,10 +39,15 @@ def proven(model: bytes, folder: Path, *families: str, goal: Goal = Goal.BALANCE
     compiled = compile_graph(graph, Choice(core=core_named("cortex-m4"), goal=goal))
     kernels = [c.kernel.family for c in compiled.operators if c.kernel is not None]
     assert {*families} <= {*kernels}, kernels
+    equal_at_limits(graph, compiled, folder)
+
+
+def equal_at_limits(graph: Graph, compiled: CompiledGraph, folder: Path) -> None:
+    """A compiled graph gives what the reference gives, on the host and on the core."""
     shape = graph.values[graph.inputs[0]].shape
     odd = np.indices(shape).sum(axis=0) % 2 == 1
     given = [np.full(shape, -128), np.full(shape, 127), np.where(odd, 127, -128)]
-    given.append(np.random.default_rng(len(model)).integers(-128, 128, shape))
+    given.append(np.random.default_rng(sum(shape)).integers(-128, 128, shape))
     runner = KernelRunner(archive_of(compiled), folder, exact=True)
     for number, x in enumerate(x.astype(np.int8) for x in given):
         for got, wanted in zip(runner.run([x]), Interpreter(graph).run([x]), strict=True):
@@ -83,6 +91,39 @@ def test_tiles_of_two_channels(
     y = m.conv(x, outputs, size, stride, same=True, activation=int(zero_point == -128))
     family = "conv_1x1_2ch" if size == (1, 1) else "conv_2ch"
     proven(limited(m, x, y, zero_point), tmp_path, family)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "stride"),
+    [
+        ((1, 5, 8, 3), (3, 3), 1),  # the last word of a row of the window holds one byte
+        ((1, 4, 7, 1), (2, 5), 1),
+        ((1, 5, 9, 32), (3, 3), 2),
+        ((1, 4, 8, 64), (3, 3), 1),
+        ((1, 3, 6, 50), (1, 3), 1),  # one row of the window
+    ],
+)
+def test_tiles_whose_copy_of_windows_lies_in_their_buffer(
+    shape: tuple[int, ...], size: tuple[int, int], stride: int, tmp_path: Path
+) -> None:
+    """Bytes that were written over before they are read would change the outputs: the host's runs show it."""
+    m = Maker(sum(shape))
+    x = m.input(shape)
+    y = m.conv(x, 6, size, stride, same=True)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(limited(m, x, y, 7))
+    graph = load_tflite(path)
+    layer = Contraction.of(graph, graph.operators[0])
+    for pixels in (4, 3, 2):
+        layout = conv_2ch_int8.layout_of(layer, pixels, lambda layout, n: layout.ow / n)
+        assert layout is not None and layout.pixels == pixels
+        layout.overlay_patch()
+        kernel = conv_2ch_int8.of_layout(layer, layout)
+        assert kernel is not None
+        assert layout.buffer_bytes <= kernel.workspace_bytes < layout.buffer_bytes + layout.patch_bytes
+        folder = tmp_path / str(pixels)
+        folder.mkdir()
+        equal_at_limits(graph, with_kernels(graph, [(Counted(kernel=kernel),)]), folder)
 
 
 @pytest.mark.parametrize(

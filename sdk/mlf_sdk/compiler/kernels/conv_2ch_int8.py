@@ -76,15 +76,20 @@ def convolution(layer: Contraction) -> Kernel | None:
     layout = layout_of(layer, MAX_PIXELS, _cycles)
     if layout is None or _cycles(layout, layout.pixels) >= _cycles_of_single(layout):
         return None
-    return _of(layer, layout)
+    return of_layout(layer, layout)
 
 
 def in_scratch(layer: Contraction, most_bytes: int) -> Kernel | None:
-    """The kernel of `convolution` by tiles of fewer pixels, but two, whose workspace fits, or is the least."""
+    """The kernel of `convolution` by the largest tiles, of two pixels or more, whose workspace fits, or is the least.
+
+    The copy of a tile's windows at a border lies in the buffer that they are laid out in.
+    """
     least = None
-    for most in range(MAX_PIXELS - 1, 1, -1):
+    for most in range(MAX_PIXELS, 1, -1):
         layout = layout_of(layer, most, _cycles)
-        kernel = None if layout is None else _of(layer, layout)
+        if layout is not None:
+            layout.overlay_patch()
+        kernel = None if layout is None else of_layout(layer, layout)
         if kernel is not None and (least is None or kernel.workspace_bytes < least.workspace_bytes):
             least = kernel
         if least is not None and least.workspace_bytes <= most_bytes:
@@ -92,7 +97,7 @@ def in_scratch(layer: Contraction, most_bytes: int) -> Kernel | None:
     return least
 
 
-def _of(layer: Contraction, layout: Layout) -> Kernel | None:
+def of_layout(layer: Contraction, layout: Layout) -> Kernel | None:
     """The kernel by tiles of a layout."""
     rescale = layer.rescale(fine=fits_fine(layer.rows))
     if rescale is None or not rescale.is_fine:

@@ -128,6 +128,7 @@ class Layout:
         self.patch_rows = kh + lines - 1
         self.patch_columns = (self.pixels - 1) * window.stride[1] + kw
         self.overread_bytes = quad * self.row_quads - self.used  # bytes read past a row of the window
+        self.patch_overlaid = False  # the copy of a tile's windows ends in the buffer, see `overlay_patch`
 
     @property
     def depth(self) -> int:
@@ -135,9 +136,27 @@ class Layout:
         return self.rows * self.used
 
     @property
-    def _buffer_words(self) -> int:
-        """Words of the buffer, behind which the copy of a tile's windows begins."""
-        return -(-self.buffer_bytes // 4)
+    def _patch_word(self) -> int:
+        """Word of the workspace at which the copy of a tile's windows begins: behind the buffer, or in it."""
+        bytes_before = self._least_lead() if self.patch_overlaid else self.buffer_bytes
+        return -(-bytes_before // 4)
+
+    def overlay_patch(self) -> None:
+        """Let the copy of a tile's windows lie in the buffer's last part, where it is read before it is replaced.
+
+        For buffers that `widening.widen` fills: a row of the windows after the other, all pixels of four bytes at
+        a time, which it has read before it writes them.
+        """
+        self.patch_overlaid = True
+
+    def _least_lead(self) -> int:
+        """Bytes from the buffer's start to the copy's such that nothing is written over what is yet to be read."""
+        row = self.buffer_bytes // self.rows  # of the buffer
+        copied = self.patch_columns * self.ic
+        ends = [(n * row, n * copied) for n in range(1, self.rows)]  # written, next read
+        last = self.row_quads - 1  # fours of a row before its last
+        ends += [(n * row + 8 * self.pixels * last, n * copied + 4 * last) for n in range(self.rows)]
+        return max(0, *(written - read for written, read in ends))
 
     @property
     def patch_bytes(self) -> int:
@@ -210,7 +229,9 @@ class Layout:
             helpers,
             constants,
             self._overlaps(),
-            workspace_bytes=self.buffer_bytes if self.inside else 4 * self._buffer_words + self.patch_bytes,
+            workspace_bytes=self.buffer_bytes
+            if self.inside
+            else max(self.buffer_bytes, 4 * self._patch_word + self.patch_bytes),
             tile=tile_of(channels, self.pixels, self.lines),
         )
 
@@ -243,7 +264,7 @@ class Layout:
         beyond = (
             f"\n            && below * {row} + right * {self.ic} + {self.overread_bytes} <= {self.ih * row}"
         )
-        return f"""    int8_t *patch = (int8_t *)(b0 + {self._buffer_words});
+        return f"""    int8_t *patch = (int8_t *)(b0 + {self._patch_word});
 {head}        int32_t iy = oy * {window.stride[0]} - {window.before[0]};
         int32_t ix = ox * {window.stride[1]} - {window.before[1]};
         int32_t below = iy + {(self.patch_rows - 1) * window.dilation[0]};
