@@ -214,8 +214,10 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
         variants.append(dataclasses.replace(usual[-1], variant="general"))
     for name in instruction_set_names():
         kernels = instruction_set(name).kernels
-        if kernels.any_core or name in choice.core.instruction_sets:
-            places = dict.fromkeys(p for table in kernels.tables for p in table.get(kind, ()))
+        is_own = name in choice.core.instruction_sets
+        if kernels.any_core or is_own:
+            tables = kernels.tables if is_own else (kernels.all,)  # of a goal: for its cores
+            places = dict.fromkeys(p for table in tables for p in table.get(kind, ()))
             for number, kernel in enumerate(_made(subject, places), 1):
                 variant = f"for {name}" if number == 1 else f"for {name}, choice {number}"
                 variants.append(dataclasses.replace(kernel, variant=variant))
