@@ -61,9 +61,8 @@ def _candidates(model: Model, placed: Placement, banks: Sequence[Bank]) -> list[
     gains: list[tuple[float, int]] = []
     for part in placed.layout.params:
         for tensor in model.constants:
-            offset = placed.layout.constant_offsets[tensor.id]
             own = users.get(tensor.id, [])
-            if not part.first <= offset < part.first + part.size_bytes or len(own) != 1:
+            if not part.holds(placed.layout.constant_offsets[tensor.id]) or len(own) != 1:
                 continue
             if own[0].abi.convention is not Convention.C or own[0].stream is not None:
                 continue

@@ -88,6 +88,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     lower_bound_bytes: int = 0
 
+    def holds(self, offset: int) -> bool:
+        """Return whether an offset lies in the range."""
+        return self.first <= offset < self.first + self.size_bytes
+
 
 class ModelLayout(msgspec.Struct, frozen=True, kw_only=True):
     """Memory layout of one model: offsets in the arena, the parameters and the state.

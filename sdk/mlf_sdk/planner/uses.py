@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mlf_sdk.planner.layout import Bank, ModelLayout, Part
+from mlf_sdk.planner.layout import Bank, ModelLayout
 from mlf_sdk.planner.traffic import Traffic, traffic_of
 
 
@@ -78,7 +78,7 @@ def _contents(layout: ModelLayout) -> Iterator[tuple[Bank, Content]]:
     model = layout.model
     traffic = traffic_of(model)
     for part in layout.arenas:
-        inside = [b.key for b in layout.plan.buffers if _holds(part, b.offset)]
+        inside = [b.key for b in layout.plan.buffers if part.holds(b.offset)]
         total = sum((traffic.get(key, Traffic()) for key in inside), Traffic())
         if part.size_bytes:
             yield part.bank, _content(part.bank, "arena", "", part.size_bytes, total)
@@ -86,7 +86,7 @@ def _contents(layout: ModelLayout) -> Iterator[tuple[Bank, Content]]:
     for part in layout.params:
         layers: dict[str, tuple[int, Traffic]] = {}
         for tensor in model.constants:
-            if _holds(part, layout.constant_offsets[tensor.id]):
+            if part.holds(layout.constant_offsets[tensor.id]):
                 size, total = layers.get(name := users.get(tensor.id, tensor.name), (0, Traffic()))
                 layers[name] = size + tensor.size_bytes, total + traffic.get(tensor.id, Traffic())
         for name, (size, total) in layers.items():
@@ -94,10 +94,6 @@ def _contents(layout: ModelLayout) -> Iterator[tuple[Bank, Content]]:
     if layout.state_bank is not None:
         total = sum((traffic.get(tensor.id, Traffic()) for tensor in model.states), Traffic())
         yield layout.state_bank, _content(layout.state_bank, "state", "", layout.state_bytes, total)
-
-
-def _holds(part: Part, offset: int) -> bool:
-    return part.first <= offset < part.first + part.size_bytes
 
 
 def _content(bank: Bank, kind: str, name: str, size_bytes: int, traffic: Traffic) -> Content:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlf_sdk.planner.spread import Placement
-from mlf_sdk.planner.uses import uses_of
+from mlf_sdk.planner.uses import MemoryUse, uses_of
 from mlf_sdk.reporting.layout import Parts, line, number, size, table
 
 _SHOWN = 3  # names of a memory's largest buffers and constants
@@ -48,6 +48,7 @@ def placement_values(placement: Placement) -> dict[str, Any]:
     used = {use.memory: use for use in uses_of(layout)}
     memories = []
     for name in names:
+        use = used.get(name, MemoryUse(memory=name, room_bytes=0, contents=()))
         arena = next((p for p in layout.arenas if p.bank.name == name), None)
         weights = next((p for p in layout.params if p.bank.name == name), None)
         memories.append(
@@ -56,9 +57,9 @@ def placement_values(placement: Placement) -> dict[str, Any]:
                 "arena_bytes": arena.size_bytes if arena else 0,
                 "lower_bound_bytes": arena.lower_bound_bytes if arena else 0,
                 "weights_bytes": weights.size_bytes if weights else 0,
-                "read_words": used[name].read_words if name in used else 0,
-                "written_words": used[name].written_words if name in used else 0,
-                "cycles": used[name].cycles if name in used else 0.0,
+                "read_words": use.read_words,
+                "written_words": use.written_words,
+                "cycles": use.cycles,
                 "largest": _largest(placement, name),
             }
         )
@@ -77,7 +78,7 @@ def _largest(placement: Placement, memory: str) -> list[str]:
     sized: list[tuple[int, str]] = []
     for part in (p for p in layout.arenas if p.bank.name == memory):
         for buffer in layout.plan.buffers:
-            if part.first <= buffer.offset < part.first + part.size_bytes:
+            if part.holds(buffer.offset):
                 key = buffer.key
                 name = (
                     f"scratch of {model.steps[key[0]].name}"
@@ -89,6 +90,6 @@ def _largest(placement: Placement, memory: str) -> list[str]:
         sized += [
             (tensor.size_bytes, tensor.name)
             for tensor in model.constants
-            if part.first <= layout.constant_offsets[tensor.id] < part.first + part.size_bytes
+            if part.holds(layout.constant_offsets[tensor.id])
         ]
     return [name for _, name in sorted(sized, reverse=True)[:_SHOWN]]
