@@ -15,6 +15,11 @@ _POLYNOMIAL: Final = 0x04C1_1DB7
 _ALL: Final = 0xFFFF_FFFF
 
 
+def most_writes(code: Sequence[int]) -> int:
+    """Number of writes that fit behind the code, before the pair of the vector table and the checksum."""
+    return (STAGE_BYTES - 4 - 2 * len(code)) // _PAIRS.size - 1
+
+
 def second_stage(writes: Sequence[Init], code: Sequence[int], origin: int) -> bytes:
     """Image of the second stage: code, its writes, address of the vector table after it, checksum.
 
