@@ -98,9 +98,7 @@ def convolution(layer: Contraction) -> Kernel | None:
     squares, tiles = block.squares, block.tiles
     rescale = layer.rescale(fine=True)
     result = None if rescale is None else epilogue32.words(layer, rescale, scaled=True)
-    largest = (
-        int(np.abs(layer.rows.astype(np.int64)).sum(axis=1).max()) << 7
-    )  # of a sum of bytes times weights
+    largest = 128 * int(np.abs(layer.rows.astype(np.int64)).sum(axis=1).max())  # sum of bytes times weights
     if rescale is None or result is None or largest << squares.bits >= 1 << 31:
         return None
     if squares.side * max(ic, oc) > _MOST_OFFSET:
