@@ -198,7 +198,8 @@ def test_port_without_counting_is_refused(model: Path) -> None:
 def test_a_board_on_a_port_counts_cycles(model: Path, tmp_path: Path) -> None:
     """A probe flashes the kernels; costs are those of the board's clock, and outputs stay the same."""
     output = tmp_path / "tuned.tar"
-    with halted_machine(tmp_path) as machine:
+    emulator = ("qemu-system-arm", "-icount", "shift=5")  # by the host's time a short kernel can take no tick
+    with halted_machine(tmp_path, emulator=emulator) as machine:
         found = mlf_sdk.compile(
             model,
             output,
