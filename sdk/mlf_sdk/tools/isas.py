@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Final
 
 import msgspec
 
@@ -17,6 +18,7 @@ from mlf_sdk.resources import data_dir
 from mlf_sdk.tools.rowfile import read_row
 
 NO_FPU = "none"
+STAGE_BYTES: Final = 256  # of the second stage of a boot ROM: code, pairs of address and value, checksum
 
 
 class IsaCpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -143,6 +145,11 @@ class Isa(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
         """More flags for a CPU, when linking."""
         known = self.cpu(cpu)
         return (*self.link_flags, *(known.link_flags if known is not None else ()))
+
+    @property
+    def most_stage_writes(self) -> int:
+        """Number of writes that a second stage holds, beside its code, the last pair and the checksum."""
+        return (STAGE_BYTES - 4 - 2 * len(self.second_stage)) // 8 - 1
 
     def cpu(self, name: str) -> IsaCpu | None:
         """The CPU of a name, whatever extensions follow it; None: there is none."""

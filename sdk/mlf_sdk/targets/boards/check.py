@@ -164,9 +164,7 @@ def _init_faults(row: Board) -> Iterator[str]:
 
 
 def _stage_faults(row: Board, isa: Isa) -> Iterator[str]:
-    from mlf_sdk.targets.boards.stage import most_writes  # few boards have one
-
-    room = most_writes(isa.second_stage)
+    room = isa.most_stage_writes
     if not isa.second_stage:
         yield f"second_stage: there is none for {isa.title}"
     elif len(row.second_stage) > room:

@@ -8,16 +8,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from mlf_sdk.targets.boards.row import Init
+from mlf_sdk.tools.isas import STAGE_BYTES
 
-STAGE_BYTES: Final = 256
 _PAIRS: Final = struct.Struct("<2I")
 _POLYNOMIAL: Final = 0x04C1_1DB7
 _ALL: Final = 0xFFFF_FFFF
-
-
-def most_writes(code: Sequence[int]) -> int:
-    """Number of writes that fit behind the code, before the pair of the vector table and the checksum."""
-    return (STAGE_BYTES - 4 - 2 * len(code)) // _PAIRS.size - 1
 
 
 def second_stage(writes: Sequence[Init], code: Sequence[int], origin: int) -> bytes:
