@@ -79,12 +79,41 @@ def test_boards_that_hold_it(tmp_path: Path, call: Caller) -> None:
     path.write_bytes(m.finish(m.conv(x, 8, (3, 3), 1, same=True)))
     rooms = {room["board"]: room for room in call("inspect", path, "--json").value["boards"]}
     assert rooms["mps2-an386"]["holds"] and not rooms["microbit"]["holds"]
-    assert "16,384 B of RAM" in rooms["microbit"]["why"]
+    assert "ram has 16,384: " in rooms["microbit"]["why"]
     text = call("inspect", path).out
     assert re.search(r"too small  (?:\S+: .*\n\s+)*microbit: ", text)
     assert "mps2-an385" in text.split("fits       ")[1].split("too small")[0]
-    only = call("inspect", path, "--board", "microbit", "--json").value["boards"]
-    assert [room["board"] for room in only] == ["microbit"]
+    assert "it can be compiled  PASS" in text
+
+
+@pytest.mark.parametrize("choice", [(), ("--stream",), ("--for", "ram", "--stream")])
+def test_inspect_counts_as_run_does(choice: tuple[str, ...], tmp_path: Path, call: Caller) -> None:
+    """Arena, states, stack, server: the same parts and the same missing bytes, and one verdict."""
+    m = Maker(3)
+    x = m.input((1, 64, 64, 8))
+    y = m.conv(x, 8, (3, 3), 1, same=True)
+    path = tmp_path / "wide.tflite"
+    path.write_bytes(m.finish(m.dense(y, 2)))
+    asked = call("inspect", path, "--board", "microbit", *choice, "--json")
+    (room,) = asked.value["boards"]
+    ran = call("run", path, "--board", "microbit", *choice, "--json")
+    assert (asked.code, ran.code) == (1, 2) and not asked.value["ok"] and not room["holds"]
+    assert ran.value["error"]["what"] == f"it does not fit: {room['why']}"
+    needs, has, missing = (
+        int(number.replace(",", "")) for number in re.findall(r"(?:least|has|:) ([\d,]+)", room["why"])
+    )
+    assert needs - has == missing > 0 and has == 16384
+    parts = re.findall(r"(arena|states|stack|RPC server|parameters) ([\d,]+)", room["why"])
+    assert sum(int(size.replace(",", "")) for _, size in parts) == needs
+    text = call("inspect", path, "--board", "microbit", *choice).out
+    assert "and does not fit microbit  FAIL" in text and "it fits" not in text
+
+
+def test_a_board_that_holds_it(network: Path, call: Caller) -> None:
+    done = call("inspect", network, "--board", "microbit")
+    assert done.code == 0 and "it can be compiled, and fits microbit  PASS" in done.out
+    chip = call("inspect", network, "--board", "microbit", "--json").value["chip"]
+    assert chip["fits"] and chip["ram_bytes"] == 16384  # of the board: parts of that name have 32768 too
 
 
 def test_everything_that_is_not_supported_at_once(tmp_path: Path, call: Caller) -> None:

@@ -173,7 +173,7 @@ def test_the_command_prints_a_table_and_values(call: Caller, network: Path) -> N
 
 def test_inspect_shows_fit_and_time_on_a_chip(call: Caller, network: Path) -> None:
     done = call("inspect", network, "--chip", "stm32l4r5zi")
-    assert re.search(r"chip +STM32L4R5XI: RAM [\d,]+ B, flash ~[\d,]+ B: it fits", done.out)
+    assert re.search(r"chip +STM32L4R5XI: RAM [\d,]+ B, flash ~[\d,]+ B, no RPC server: it fits", done.out)
     assert re.search(r"~[\d.]+ ms at 80 MHz, STM32L4R5XI, estimate, see docs/estimates.md", done.out)
     value = call("inspect", network, "--chip", "stm32l4r5zi", "--json").value
     assert value["chip"]["name"] == "stm32l4r5xi" and value["chip"]["ms"] > 0

@@ -45,7 +45,7 @@ def energy_mj(cycles: int | None, chip: Chip) -> float | None:
 
 
 def chip_of(name: str | None, board: Board) -> Chip | None:
-    """The chip that was named, or that of the board's row; None: neither.
+    """The chip that was named, or that of the board's row with the RAM that this has; None: neither.
 
     Raises:
         InputError: there is no such chip, or there are several.
@@ -55,7 +55,9 @@ def chip_of(name: str | None, board: Board) -> Chip | None:
         return None
     from mlf_sdk.targets.chips.load import find_chip  # few runs need it
 
-    return find_chip(wanted)
+    chip = find_chip(wanted)
+    ram = [(m.origin, m.size_bytes) for m in board.memories if m.kind == "ram"]
+    return chip if name else chip.within(board.name, ram)
 
 
 def chip_time(chip: Chip, board: Board, model: LockModel, instructions: int | None) -> ChipTime:

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlf_sdk.errors import (
+    InputError,
     NotPossibleError,
     UndecidedError,
 )
@@ -97,7 +98,7 @@ class Pipeline:
     def project(self, request: Request) -> TargetProject:
         """The project that the request names, or one made from its archive in the cache (stage render)."""
 
-        stages.check_port_options(request)
+        _check_port_options(request)
 
         def make() -> TargetProject:
             if stages.is_project(request):
@@ -231,3 +232,16 @@ class Pipeline:
         from mlf_sdk.pipeline.twin import host_twin
 
         return host_twin(self, request)
+
+
+def _check_port_options(request: Request) -> None:
+    """Refuse options of a port without one.
+
+    Raises:
+        InputError: ``baud``, ``max_baud`` or ``image`` is given without a port or a place.
+    """
+    named = request.port is not None or (request.board is not None and ":" in request.board)
+    values = {"--baud": request.baud, "--max-baud": request.max_baud, "--image": request.image}
+    for name, value in values.items():
+        if value is not None and not named:
+            raise InputError(f"{name} is for a port", where=name, hint="Add --port PORT.")

@@ -167,23 +167,35 @@ def _laid_out(
         InputError: a memory that the board does not have.
     """
 
-    def linked(layouts: tuple[ModelLayout, ...]) -> tuple[Linkage, ...]:
-        return link_models(layouts, share_arena=options.share_arena, guarded=guarded)
-
     if not options.place:
         layouts = tuple(lay_out(model, keep_inputs=options.keep_inputs, shared=shared) for model in models)
-        linkages = linked(layouts)
-        try:
-            check_fit(layouts, linkages, board, options)
-            return layouts, linkages
-        except DoesNotFitError:
-            several = sum(memory.kind == "ram" for memory in board.memories) > 1
-            if not several or board.platform != "baremetal" or not options.can_place:
-                raise
+        return fitted(layouts, board, options, guarded=guarded)
     from mlf_sdk.targets.boards.placed import placements  # few projects use several memories
 
     layouts = tuple(one.layout for one in placements(models, board, options))
-    return layouts, linked(layouts)
+    return layouts, link_models(layouts, share_arena=options.share_arena, guarded=guarded)
+
+
+def fitted(
+    layouts: tuple[ModelLayout, ...], board: Board, options: ProjectOptions, *, guarded: bool = False
+) -> tuple[tuple[ModelLayout, ...], tuple[Linkage, ...]]:
+    """Layouts that a board holds, as they are or in more memories, and their linkage.
+
+    Raises:
+        DoesNotFitError: the board has too little memory; with each part of it and the bytes that are missing.
+    """
+    linkages = link_models(layouts, share_arena=options.share_arena, guarded=guarded)
+    try:
+        check_fit(layouts, linkages, board, options)
+        return layouts, linkages
+    except DoesNotFitError:
+        several = sum(memory.kind == "ram" for memory in board.memories) > 1
+        if not several or board.platform != "baremetal" or not options.can_place:
+            raise
+    from mlf_sdk.targets.boards.placed import placements
+
+    layouts = tuple(one.layout for one in placements([one.model for one in layouts], board, options))
+    return layouts, link_models(layouts, share_arena=options.share_arena, guarded=guarded)
 
 
 def _named(models: Sequence[Model], name: str | None) -> Sequence[Model]:
@@ -243,19 +255,6 @@ def _check_undecided(request: Request, folder: Path, lock: Lock) -> None:
             where=str(folder),
             hint="Leave them out, or generate the project again with them.",
         )
-
-
-def check_port_options(request: Request) -> None:
-    """Refuse options of a port without one.
-
-    Raises:
-        InputError: ``baud``, ``max_baud`` or ``image`` is given without a port or a place.
-    """
-    named = request.port is not None or (request.board is not None and ":" in request.board)
-    values = {"--baud": request.baud, "--max-baud": request.max_baud, "--image": request.image}
-    for name, value in values.items():
-        if value is not None and not named:
-            raise InputError(f"{name} is for a port", where=name, hint="Add --port PORT.")
 
 
 def check_app(project: TargetProject, app: str = "rpc") -> None:

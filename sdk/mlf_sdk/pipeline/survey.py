@@ -7,13 +7,15 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.rows.fused import KIND
 from mlf_sdk.compiler.survey import Survey
+from mlf_sdk.errors import DoesNotFitError
 from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.pipeline.loading import load_analysed, options_in
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.planner.layout import lay_out
+from mlf_sdk.planner.layout import ModelLayout, lay_out
 from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.targets.boards.row import Board
 
@@ -37,7 +39,7 @@ class PlannedBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardRoom:
-    """Memory of a board, and what it lacks for the model, its stack and no other code; empty: nothing."""
+    """Memory of a board, and why an image with model, stack and RPC server does not fit; empty: it does."""
 
     board: str
     flash_bytes: int
@@ -57,6 +59,7 @@ class ModelSurvey:
     Attributes:
         plan: memory of the compiled model; None when it can't be compiled.
         boards: empty when it can't be compiled.
+        chosen: the boards are the one that was asked for.
     """
 
     source: str
@@ -64,11 +67,17 @@ class ModelSurvey:
     survey: Survey
     plan: PlannedBytes | None
     boards: tuple[BoardRoom, ...]
+    chosen: bool = False
+
+    @property
+    def can_compile(self) -> bool:
+        """Return whether it can be compiled."""
+        return not self.survey.faults
 
     @property
     def ok(self) -> bool:
-        """Return whether it can be compiled."""
-        return not self.survey.faults
+        """Return whether it can be compiled and the board that was asked for holds it."""
+        return self.can_compile and not (self.chosen and any(not room.holds for room in self.boards))
 
 
 def survey_request(request: Request) -> ModelSurvey:
@@ -81,29 +90,36 @@ def survey_request(request: Request) -> ModelSurvey:
     path = Path(request.source[0])
     frontend = compiling_frontend(path)
     survey = frontend.survey(path, options_in(request))
-    plan = None if survey.faults else planned_bytes(request)
+    layout = None if survey.faults else _layout_of(request)
+    plan = None if layout is None else _bytes_of(layout)
     if plan is not None and (request.goal == Goal.RAM.value or request.max_arena is not None):
         plan = dataclasses.replace(plan, front=frontend.ram_front(path, options_in(request)))
-    rows = load_boards(request.board_file)
-    boards = [row for row in rows.values() if row.memories]
-    if request.board is not None:
-        from mlf_sdk.pipeline.stages import board_of
+    from mlf_sdk.pipeline.stages import board_of, project_options
 
-        board = board_of(request)
-        boards = [board] if board.memories else []
+    rows = load_boards(request.board_file).values() if request.board is None else [board_of(request)]
+    boards = [row for row in rows if row.memories]
+    options = project_options(request)
     return ModelSurvey(
         source=str(path),
         format=frontend.title,
         survey=survey,
         plan=plan,
-        boards=() if plan is None else tuple(_room(board, plan) for board in boards),
+        boards=() if layout is None else tuple(_room(board, layout, options) for board in boards),
+        chosen=request.board is not None,
     )
 
 
 def planned_bytes(request: Request) -> PlannedBytes:
     """Compile the model of a request, and plan its memory; errors as in `survey_request`."""
+    return _bytes_of(_layout_of(request))
+
+
+def _layout_of(request: Request) -> ModelLayout:
     (model,) = load_analysed(request)
-    layout = lay_out(model)
+    return lay_out(model)
+
+
+def _bytes_of(layout: ModelLayout) -> PlannedBytes:
     layers = [step.layer for step in layout.model.steps if step.layer is not None]
     return PlannedBytes(
         arena_bytes=layout.arena_bytes,
@@ -113,16 +129,18 @@ def planned_bytes(request: Request) -> PlannedBytes:
     )
 
 
-def _room(board: Board, plan: PlannedBytes) -> BoardRoom:
-    lacks = []
-    ram = plan.arena_bytes + plan.state_bytes + board.stack_bytes
-    if ram > board.ram.size_bytes:
-        lacks.append(f"{ram:,} B with its stack, and it has {board.ram.size_bytes:,} B of RAM")
-    if plan.params_bytes > board.flash.size_bytes:
-        lacks.append(f"{board.flash.size_bytes:,} B of flash")
+def _room(board: Board, layout: ModelLayout, options: ProjectOptions) -> BoardRoom:
+    """Room of a board, by the count that a run of the model takes."""
+    from mlf_sdk.pipeline.stages import fitted
+
+    why = ""
+    try:
+        fitted((layout,), board, options)
+    except DoesNotFitError as error:
+        why = error.what.removeprefix("it does not fit: ")
     return BoardRoom(
         board=board.name,
         flash_bytes=board.flash.size_bytes,
         ram_bytes=board.ram.size_bytes,
-        why="; ".join(lacks),
+        why=why,
     )

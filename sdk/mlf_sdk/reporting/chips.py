@@ -82,7 +82,7 @@ def chip_parts(one: ChipFigures) -> Parts:
     fit = "it fits" if one.fits else one.why
     if one.needs is None:
         return [line("chip", f"{one.chip.short}: {fit}")]
-    needed = f"RAM {size(one.needs.ram_bytes)}, flash ~{size(one.needs.flash_bytes)}: {fit}"
+    needed = f"RAM {size(one.needs.ram_bytes)}, flash ~{size(one.needs.flash_bytes)}, no RPC server: {fit}"
     return lines("chip", [f"{one.chip.short}: {needed}", chip_time_text(time)])
 
 

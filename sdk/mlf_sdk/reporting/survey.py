@@ -18,11 +18,6 @@ from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, size, 
 def survey_parts(model_survey: ModelSurvey) -> Parts:
     """Lay out a model: operators, totals, boards, and what is not supported."""
     survey = model_survey.survey
-    can = (
-        "it can be compiled"
-        if model_survey.ok
-        else f"it can't be compiled: {counted(len(survey.faults), 'fault')}"
-    )
     return [
         line("model", f"{survey.name}: {model_survey.format}, {counted(len(survey.operators), 'operator')}"),
         *lines("input", map(_value_text, survey.inputs)),
@@ -38,8 +33,17 @@ def survey_parts(model_survey: ModelSurvey) -> Parts:
         *_boards(model_survey),
         *lines("finding", (f"{one.where}: {one.what}: {one.handled}" for one in survey.findings)),
         *lines("fault", survey.faults),
-        line("verdict", can, verdict(model_survey.ok)),
+        line("verdict", _verdict_text(model_survey), verdict(model_survey.ok)),
     ]
+
+
+def _verdict_text(model_survey: ModelSurvey) -> str:
+    if not model_survey.can_compile:
+        return f"it can't be compiled: {counted(len(model_survey.survey.faults), 'fault')}"
+    if not model_survey.chosen or not model_survey.boards:
+        return "it can be compiled"
+    fits = "fits" if model_survey.ok else "does not fit"
+    return f"it can be compiled, and {fits} {model_survey.boards[0].board}"
 
 
 def _needs(model_survey: ModelSurvey) -> Parts:

@@ -202,6 +202,7 @@ def check_fit(
     in_ram = params if options.params == "ram" else 0
     parts = {
         "arena": arenas,
+        "states": sum(layout.state_bytes for layout in layouts),
         "stack": board.stack_bytes,
         "RPC server": server_bytes(board, options),
         "input of the benchmark": _benchmark_bytes(models, options),
@@ -245,7 +246,7 @@ def _refuse(
     listed = ", ".join(f"{name} {size:,}" for name, size in parts.items() if size)
     raise DoesNotFitError(
         f"it does not fit: it needs at least {needs:,} bytes of {kind} ({listed}), "
-        f"and {memory} has {has_bytes:,}",
+        f"and {memory} has {has_bytes:,}: {needs - has_bytes:,} are missing",
         where=f"board {board.name}",
         hint="What would help: " + "; ".join([*hints, "a board with more memory", "a smaller model"]) + ".",
     )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -114,6 +114,22 @@ class Chip(_Row, frozen=True, kw_only=True):
     def ram_bytes(self) -> int:
         """Size of the largest RAM without a gap; 0: not known."""
         return max(_runs(m for m in self.memories if m.kind == "ram"), default=0)
+
+    def within(self, board: str, ram: Sequence[tuple[int, int]]) -> Chip:
+        """The chip with no more RAM than its board's row has: a part with the same name may have less.
+
+        Args:
+            board: name of the row.
+            ram: origin and size in bytes of its RAM.
+        """
+        rows = tuple(
+            ChipMemory(name="ram", kind="ram", origin=origin, size_bytes=size, source=f"board {board}")
+            for origin, size in ram
+        )
+        if not rows or max(_runs(rows)) >= self.ram_bytes:
+            return self
+        rest = tuple(m for m in self.memories if m.kind != "ram")
+        return msgspec.structs.replace(self, memories=(*rows, *rest))
 
 
 def _runs(memories: Iterable[ChipMemory]) -> Iterable[int]:
