@@ -23,7 +23,7 @@ help:
 	@echo "make proof   every archive on every emulated board, as a table in PAGE, docs/proof.md (BOARDS, CMSIS_NN=PATH, RTL=yes)"
 	@echo "make fuzz    RUNS (10 million) inputs to each parser of the device code, under sanitizers"
 	@echo "make fuzz-models  MUTANTS (10,000) damaged .tflite files to the compiler"
-	@echo "make operators  random networks (INT8, FLOAT, INT16, ROWS, ONNX) and OPERATORS: TFLM, ONNX Runtime, host, CORES on emulated cores"
+	@echo "make operators  random networks (INT8, FLOAT, INT16, ROWS, WINDOWS, ONNX) and OPERATORS: TFLM, ONNX Runtime, host, CORES on emulated cores"
 	@echo "make attack  COUNT (5,000) random archives from SEED (0) on, each against an executor of its own"
 	@echo "make kills   sweeps and a proof whose processes are killed KILLS (50) times at random"
 	@echo "make mutate  changes of the code that no test notices (MODULES: of [tool.mutate] in pyproject.toml)"
@@ -85,12 +85,13 @@ INT8 ?= 2000
 FLOAT ?= 1000
 INT16 ?= 500
 ROWS ?= 1000
+WINDOWS ?= 1000
 OPERATORS ?= 5000
 ONNX ?= 2000
 CORES ?= 100
 operators: tools dev
 	PYTHONPATH=sdk:tests/support $(PY) -W ignore tests/support/operator_graphs.py --int8 $(INT8) --float $(FLOAT) \
-	  --int16 $(INT16) --rows $(ROWS) --operators $(OPERATORS) --cores $(CORES) --seed $(SEED) --jobs $(JOBS) \
+	  --int16 $(INT16) --rows $(ROWS) --windows $(WINDOWS) --operators $(OPERATORS) --cores $(CORES) --seed $(SEED) --jobs $(JOBS) \
 	  --keep build/operators --branches
 	PYTHONPATH=sdk:tests/support $(PY) -W ignore tests/support/onnx_operators.py --count $(ONNX) --cores $(CORES) \
 	  --seed $(SEED) --jobs $(JOBS)

@@ -30,6 +30,7 @@ from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.frontends.mlf.compiled import archive_of
+from random_windows import random_windows
 from recorded import outcome
 from tflite_models import Maker
 
@@ -140,3 +141,14 @@ def test_layers_of_other_kinds(tmp_path: Path) -> None:
         (tmp_path / "model.tflite").write_bytes(m.finish(y))
         graph = load_tflite(tmp_path / "model.tflite")
         assert winograd_tiles.convolution(Contraction.of(graph, graph.operators[0])) is None
+
+
+def test_random_networks_of_windows_have_both_squares(tmp_path: Path) -> None:
+    """What `make operators` draws by WINDOWS is what these kernels are for, on maps that no square fits, too."""
+    variants: set[str] = set()
+    for seed in range(12):
+        (tmp_path / "model.tflite").write_bytes(random_windows(seed).file())
+        graph = load_tflite(tmp_path / "model.tflite")
+        kernels = [winograd_tiles.convolution(Contraction.of(graph, one)) for one in graph.operators]
+        variants |= {"none" if kernel is None else kernel.variant for kernel in kernels}
+    assert variants == {"none", "F(2x2, 3x3)", "F(4x4, 3x3)"}

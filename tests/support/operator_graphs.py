@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random networks and graphs of random operators: TFLM, reference, kernels on the host and on cores give the same.
 
-python tests/support/operator_graphs.py --int8 2000 --float 1000 --int16 500 --rows 1000 --operators 5000
-  --cores 100 [--on rv32imac] [--seed 0] [--jobs 2] [--keep FOLDER] [--branches]
+python tests/support/operator_graphs.py --int8 2000 --float 1000 --int16 500 --rows 1000 --windows 1000
+  --operators 5000 --cores 100 [--on rv32imac] [--seed 0] [--jobs 2] [--keep FOLDER] [--branches]
 
 Each worker takes a run of seeds, so that a command that was broken off goes on with ``--seed``. Of a network that is
 wrong, the operators that differ are printed, the first one first; its model is written to ``--keep``. Makers that were
@@ -36,10 +36,19 @@ from network_checks import CORES, Examined, Refused, examine_model, examine_netw
 from operator_cases import CASES
 from random_networks import Network, random_network
 from random_rows import random_rows
+from random_windows import random_windows
 
 _EMULATED = ("cortex-m0", "cortex-m4", "cortex-m55", "rv32imac", "rv32imac_zve32x")  # cores of --cores
 BATCH = 25  # networks in one library or image
-_SEEDS = {"int8": 0, "float32": 1 << 24, "int16": 2 << 24, "operators": 3 << 24, "rows": 4 << 24}
+_SEEDS = {
+    "int8": 0,
+    "float32": 1 << 24,
+    "int16": 2 << 24,
+    "operators": 3 << 24,
+    "rows": 4 << 24,
+    "windows": 5 << 24,
+}
+_SHARES = {"int8": 0.6, "windows": 0.4, "float32": 0.2, "int16": 0.2, "models": 0.2}  # of --cores
 ANY = [(n, d) for n, (ds, _) in CASES.items() for d in ds]
 
 
@@ -57,6 +66,8 @@ def network_of(kind: str, seed: int) -> Network:
     number = _SEEDS[kind] + seed
     if kind == "rows":
         return random_rows(number)
+    if kind == "windows":
+        return random_windows(number)
     return random_graph(number, 40) if kind == "operators" else random_network(number, kind)
 
 
@@ -196,6 +207,7 @@ def jobs_of(asked: argparse.Namespace) -> list[tuple[str, int, int, str]]:
         ("float32", asked.float),
         ("int16", asked.int16),
         ("rows", asked.rows),
+        ("windows", asked.windows),
         ("models", asked.operators // 50),
     ):
         size = 5 if kind == "operators" else BATCH
@@ -203,7 +215,7 @@ def jobs_of(asked: argparse.Namespace) -> list[tuple[str, int, int, str]]:
     for core in map(core_named, asked.on):
         if MACHINES[core].missing:
             raise SystemExit(f"{core.name}: not installed: {', '.join(MACHINES[core].missing)}")
-        for kind, share in (("int8", 0.6), ("float32", 0.2), ("int16", 0.2), ("models", 0.2)):
+        for kind, share in _SHARES.items():
             count = round(asked.cores * share)
             found += [(kind, asked.seed + i, min(20, count - i), core.name) for i in range(0, count, 20)]
     return found
@@ -223,7 +235,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for kind in ("int8", "float", "int16", "rows", "operators", "cores"):
+    for kind in ("int8", "float", "int16", "rows", "windows", "operators", "cores"):
         parser.add_argument(f"--{kind}", type=int, default=0)
     parser.add_argument("--on", nargs="+", choices=[c.name for c in MACHINES], default=list(_EMULATED))
     parser.add_argument("--seed", type=int, default=0)
