@@ -41,3 +41,13 @@ def test_no_channel_is_constant_where_only_the_general_form_is_exact() -> None:
     assert choose_rescale(both).form is choose_short(both).form is Form.GENERAL
     small = Sums(multipliers=multipliers[1:], zero_point=0, bounds=bounds[1:], clamp=(-128, 127))
     assert small.constant.all() and choose_rescale(small).form is not Form.GENERAL
+
+
+def test_no_channel_is_constant_whose_scaled_sums_wrap() -> None:
+    """Scaled by a large factor the lowest sum wraps to the result of the highest, and others between them do not."""
+    factor = Multiplier(1 << 30, 13)
+    bounds = np.array([[-267_108, 247_227]])
+    sums = Sums(multipliers=(factor,), zero_point=-32, bounds=bounds, clamp=(-32, 127))
+    between = np.clip(multiply(np.arange(-1000, 1000), factor) - 32, *sums.limits)
+    assert sums.ends[0] == sums.ends[1] == 127 and {*between} == {-32, 127}
+    assert not sums.fixed.any() and choose_rescale(sums).form is Form.GENERAL

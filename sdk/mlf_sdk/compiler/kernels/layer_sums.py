@@ -57,8 +57,9 @@ class Sums(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False):
 
     @property
     def fixed(self) -> Array:
-        """Channels whose result is the same for every input."""
-        return np.asarray(self.ends[0] == self.ends[1])
+        """Channels whose result is the same for every input; not those whose sums wrap, which may have others within."""
+        largest = np.abs(self.bounds).max(axis=1) << np.maximum(self.shifts, 0)
+        return np.asarray((self.ends[0] == self.ends[1]) & (largest < 1 << 31))
 
     @cached_property
     def is_general(self) -> bool:
