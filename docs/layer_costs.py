@@ -4,9 +4,11 @@
 Each model is compiled for each core, and each of its layers counted on an emulated board: instructions, and
 cycles by the timing of the core. For each family of kernels, costs are then a sum of three terms that are
 not negative and keep the relative error small: for each multiply-accumulate, for each element of the
-output, and for each call. A model's error is that of its own cost where the terms come from the other
-models. Measurements are kept in the folder of --keep, for another fit; rows list the models by the names of
-their files. With --core or --rtl BOARD only that row is written; the board's simulated core counts both.
+output, and for each call. A model that has other families of kernels for speed is counted for speed as
+well, and gives the samples of those. A model's error is that of its own cost where the terms come from the
+other models. Measurements are kept in the folder of --keep, for another fit; rows list the models by the
+names of their files. With --core or --rtl BOARD only that row is written; the board's simulated core counts
+both.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +29,11 @@ from statistics import median
 import numpy as np
 
 from mlf_sdk.analysis.elf.image import Image, read_image
-from mlf_sdk.compiler.cores import Core, cores
+from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.cores import Core, core_named, cores
+from mlf_sdk.compiler.options import Goal
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.judge.memorymap import Contents, memory_maps
 from mlf_sdk.judge.simulated import read_passes, window_argument
 from mlf_sdk.judge.windows import kernel_window
@@ -38,9 +44,11 @@ from mlf_sdk.pipeline.profile import profile_request
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.tune import measuring_request
+from mlf_sdk.targets.boards.load import find_board
 
 ROOT = Path(__file__).resolve().parents[1]
 COSTS = ROOT / "board_templates" / "costs"
+BALANCED, SPEED = Goal.BALANCED.value, Goal.SPEED.value
 _OF_MODEL = ("kernels", "tables")
 _NOT_RUNTIME = (*_OF_MODEL, "params", "server", "statics", "data", "bss", "stack", "arena")
 _SERVES = {
@@ -67,6 +75,7 @@ class Measured:
     """A model on a core: its layers, and what its image holds.
 
     Attributes:
+        goal: that its kernels are chosen for.
         functions: kernels that differ.
         kernel_bytes: of their code and of the tables that call them.
         runtime_bytes: flash beside kernels, parameters and the server.
@@ -80,11 +89,17 @@ class Measured:
     kernel_bytes: int
     runtime_bytes: int
     samples: tuple[Sample, ...]
+    goal: str = BALANCED
+
+    @property
+    def name(self) -> str:
+        """Name of the model and, where it is not the usual one, its goal."""
+        return self.model if self.goal == BALANCED else f"{self.model}, for {self.goal}"
 
 
-def measure(path: Path, core: Core) -> Measured:
+def measure(path: Path, core: Core, goal: str) -> Measured:
     """Count the layers of a model on the emulated board of a core."""
-    base = Request(source=(str(path),), core=core.name)
+    base = Request(source=(str(path),), core=core.name, goal=goal)
     with measuring_request(base) as counting:
         pipeline = Pipeline()
         request = counting.replace(core=None, trace=False)
@@ -93,12 +108,12 @@ def measure(path: Path, core: Core) -> Measured:
         image = read_image(pipeline.build(request).elf)
         pipeline.close()
     counts = [(step.cost, step.cycles) for step in found.steps]
-    return _measured(path.stem, core.name, project, image, counts)
+    return dataclasses.replace(_measured(path.stem, core.name, project, image, counts), goal=goal)
 
 
-def measure_on_rtl(path: Path, board: str) -> Measured:
+def measure_on_rtl(path: Path, board: str, goal: str) -> Measured:
     """Count the layers of a model on a board with a simulated core, in one inference."""
-    request = Request(source=(str(path),), board=board, trace=False)
+    request = Request(source=(str(path),), board=board, trace=False, goal=goal)
     pipeline = Pipeline()
     project = pipeline.project(request)
     image = read_image(pipeline.build(request).elf)
@@ -108,7 +123,7 @@ def measure_on_rtl(path: Path, board: str) -> Measured:
         with pipeline.open(request, emulator=arguments) as target:
             execute(request, target, pipeline.batch(request))
         counts = [(one.instructions, one.cycles) for one in read_passes(out)][-len(project.model.steps) :]
-    return _measured(path.stem, board, project, image, counts)
+    return dataclasses.replace(_measured(path.stem, board, project, image, counts), goal=goal)
 
 
 def _measured(
@@ -141,16 +156,32 @@ def _measured(
     )
 
 
-def kept(path: Path, name: str, folder: Path, measured: Callable[[], Measured]) -> Measured:
+def kept(path: Path, name: str, goal: str, folder: Path, measured: Callable[[], Measured]) -> Measured:
     """The measurement of a model on a core or board, from the folder where it is there."""
-    file = folder / f"{name}-{path.stem}.json"
+    file = folder / f"{name}-{path.stem}{'' if goal == BALANCED else f'-{goal}'}.json"
     if file.is_file():
         values = json.loads(file.read_text(encoding="utf-8"))
         return Measured(**{**values, "samples": tuple(Sample(**one) for one in values["samples"])})
-    sys.stderr.write(f"{path.stem} on {name}\n")
+    sys.stderr.write(f"{path.stem} on {name}, {goal}\n")
     found = measured()
     file.write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
     return found
+
+
+def families(path: Path, core: Core, goal: str) -> set[str]:
+    """Families of the kernels that a model has for a goal."""
+    compiled = compile_graph(load_tflite(path), Choice(core=core, goal=Goal(goal)))
+    return {one.kernel.family for one in compiled.operators if one.kernel}
+
+
+def measured_goals(
+    path: Path, name: str, core: Core, folder: Path, how: Callable[..., Measured]
+) -> Iterator[Measured]:
+    """Measurements of a model: balanced and, with the samples of other families alone, for speed."""
+    usual = kept(path, name, BALANCED, folder, partial(how, path, goal=BALANCED))
+    yield usual
+    if families(path, core, SPEED) - families(path, core, BALANCED):
+        yield kept(path, name, SPEED, folder, partial(how, path, goal=SPEED))
 
 
 # ---- the fit ----
@@ -194,22 +225,30 @@ def by_kernel(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
     return found
 
 
+def samples_of(measured: Iterable[Measured]) -> dict[str, list[Sample]]:
+    """Samples by the family of their kernel; of a model for speed, those of families that only speed has."""
+    usual = {(m.model, s.kernel) for m in measured if m.goal == BALANCED for s in m.samples}
+    return by_kernel(
+        s for m in measured for s in m.samples if m.goal == BALANCED or (m.model, s.kernel) not in usual
+    )
+
+
 def errors(measured: Sequence[Measured], what: str) -> dict[str, float]:
     """Relative error of each model's cost, with the coefficients of the others."""
     found = {}
     for left in measured:
-        others = by_kernel(s for m in measured if m is not left for s in m.samples)
+        others = samples_of([m for m in measured if m.model != left.model])
         terms = {kernel: fit(samples, what) for kernel, samples in others.items()}
         real = sum(getattr(s, what) or 0 for s in left.samples)
         estimate = sum(cost(terms.get(s.kernel, terms[""]), s) for s in left.samples)
         if real:
-            found[left.model] = estimate / real - 1
+            found[left.name] = estimate / real - 1
     return found
 
 
 def row_text(core: str, measured: Sequence[Measured]) -> str:
     """TOML of a core's cost model."""
-    samples = by_kernel(s for m in measured for s in m.samples)
+    samples = samples_of(measured)
     timed = all(m.cycles is not None for m in measured)
     what = "cycles" if timed else "instructions"
     left_out = errors(measured, what)
@@ -245,15 +284,18 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     chosen.keep.mkdir(parents=True, exist_ok=True)
     COSTS.mkdir(exist_ok=True)
-    measures: dict[str, Callable[[Path], Measured]] = {
-        core.name: partial(measure, core=core)
+    measures: dict[str, tuple[Core, Callable[..., Measured]]] = {
+        core.name: (core, partial(measure, core=core))
         for core in cores().values()
         if core.counted_on and chosen.core in (None, core.name)
     }
     if chosen.rtl is not None:
-        measures = {chosen.rtl: partial(measure_on_rtl, board=chosen.rtl)}
-    for name, how in measures.items():
-        measured = [kept(path, name, chosen.keep, partial(how, path)) for path in chosen.models]
+        core = core_named(find_board(chosen.rtl).cpu)
+        measures = {chosen.rtl: (core, partial(measure_on_rtl, board=chosen.rtl))}
+    for name, (core, how) in measures.items():
+        measured = [
+            one for path in chosen.models for one in measured_goals(path, name, core, chosen.keep, how)
+        ]
         (COSTS / f"{name}.toml").write_text(row_text(name, measured), encoding="utf-8")
     return 0
 
