@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, of_elements
+from mlf_sdk.compiler.kernels.kernel import Kernel, of_elements
 from mlf_sdk.compiler.microkernels.builder import Builder
 from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array, Map, Rounding
@@ -98,10 +98,7 @@ def sum_kernel(
     low, high = int(operator.clamp[0]), int(operator.clamp[1])
     factors = ", ".join(f"{v & 0xFFFFFFFF}u" for v in (result.a, result.b, result.c))
     name = f"sums_{result.bits}_{low & 255}_{high & 255}"
-    return Kernel(
-        family=function,
-        parameters=arguments(graph, operator),
-        body=f"    {name}(x0, x1, y0, {y.elements}u, {factors});\n",
-        helpers=recorded(name, target, record, result.bits, low, high),
-        overlaps=of_elements(a, y, 0) | of_elements(b, y, 1),
-    )
+    body = f"    {name}(x0, x1, y0, {y.elements}u, {factors});\n"
+    texts = recorded(name, target, record, result.bits, low, high)
+    overlaps = of_elements(a, y, 0) | of_elements(b, y, 1)
+    return Kernel.of(graph, operator, function, body, helpers=texts, overlaps=overlaps)

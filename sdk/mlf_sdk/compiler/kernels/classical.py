@@ -26,7 +26,7 @@ from mlf_sdk.compiler.classical import (
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, literal, number
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.operators import Array, Operator
 
 _MAX_FACTORS: Final = 8  # of a power that is computed as a product
 
@@ -71,14 +71,7 @@ def support_vectors(graph: Graph, operator: SupportVectors) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family=f"svm_{operator.kernel.value}",
-        parameters=arguments(graph, operator, constants=constants, workspace="float"),
-        body=body,
-        helpers=helpers_of(body),
-        constants=constants,
-        workspace_bytes=4 * values,
-    )
+    return _of_reals(graph, operator, f"svm_{operator.kernel.value}", body, constants, values)
 
 
 def _term(operator: SupportVectors) -> str:
@@ -121,12 +114,7 @@ def pair_votes(graph: Graph, operator: PairVotes) -> Kernel:
         y0[n] = most;
     }}
 """
-    return Kernel(
-        family="pair_votes",
-        parameters=arguments(graph, operator, workspace="int32_t"),
-        body=body,
-        workspace_bytes=4 * classes,
-    )
+    return Kernel.of(graph, operator, "pair_votes", body, workspace_bytes=4 * classes)
 
 
 def pair_coupling(graph: Graph, operator: PairCoupling) -> Kernel:
@@ -181,14 +169,16 @@ def pair_coupling(graph: Graph, operator: PairCoupling) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="pair_coupling",
-        parameters=arguments(graph, operator, constants=constants, workspace="float"),
-        body=body,
-        helpers=helpers_of(body),
-        constants=constants,
-        workspace_bytes=4 * classes * (classes + 1),
-    )
+    return _of_reals(graph, operator, "pair_coupling", body, constants, classes * (classes + 1))
+
+
+def _of_reals(
+    graph: Graph, operator: Operator, family: str, body: str, constants: tuple[Array, ...], floats: int
+) -> Kernel:
+    """Kernel with a workspace of so many floats."""
+    parameters = arguments(graph, operator, constants=constants, workspace="float")
+    helpers = helpers_of(body)
+    return Kernel(family, parameters, body, helpers=helpers, constants=constants, workspace_bytes=4 * floats)
 
 
 _MISSING: Final = 8  # bit of a node's condition
@@ -265,15 +255,8 @@ def tree_ensemble(graph: Graph, operator: TreeEnsemble) -> Kernel:
         }}
     }}
 """
-    made = tuple(constants)
-    parameters = arguments(graph, operator, constants=made)
-    return Kernel(
-        family="tree_ensemble",
-        parameters=parameters,
-        body=body,
-        helpers={"is_member": _IS_MEMBER} if members else {},
-        constants=made,
-    )
+    helpers = {"is_member": _IS_MEMBER} if members else {}
+    return Kernel.of(graph, operator, "tree_ensemble", body, tuple(constants), helpers=helpers)
 
 
 def _condition(operator: TreeEnsemble, constants: list[Array]) -> str:

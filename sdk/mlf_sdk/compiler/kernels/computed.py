@@ -8,7 +8,7 @@ import math
 from mlf_sdk.compiler.computed import DynamicQuantise, LocalResponse, PoolIndices, TopK
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, operands
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, operands
 from mlf_sdk.compiler.kernels.pooling import taps_inside
 from mlf_sdk.compiler.operators import Convolve
 
@@ -42,7 +42,7 @@ def convolve(graph: Graph, operator: Convolve) -> Kernel:
         }}
     }}
 """
-    return Kernel(family="convolve", parameters=parameters, body=body, constants=constants)
+    return Kernel("convolve", parameters, body, constants=constants)
 
 
 def dynamic_quantise(graph: Graph, operator: DynamicQuantise) -> Kernel:
@@ -63,12 +63,7 @@ def dynamic_quantise(graph: Graph, operator: DynamicQuantise) -> Kernel:
     y1[0] = scale;
     y2[0] = (uint8_t)zero;
 """
-    return Kernel(
-        family="dynamic_quantise",
-        parameters=arguments(graph, operator),
-        body=body,
-        helpers=helpers_of(body),
-    )
+    return Kernel.of(graph, operator, "dynamic_quantise", body, helpers=helpers_of(body))
 
 
 def local_response(graph: Graph, operator: LocalResponse) -> Kernel:
@@ -91,7 +86,7 @@ def local_response(graph: Graph, operator: LocalResponse) -> Kernel:
         y0[(o * {extent} + c) * {inner} + i] = v[c * {inner}] * powf(sum, {number(-operator.beta)});
     }}
 """
-    return Kernel(family="local_response", parameters=arguments(graph, operator), body=body)
+    return Kernel.of(graph, operator, "local_response", body)
 
 
 def pool_indices(graph: Graph, operator: PoolIndices) -> Kernel:
@@ -121,7 +116,7 @@ def pool_indices(graph: Graph, operator: PoolIndices) -> Kernel:
         }}
     }}
 """
-    return Kernel(family="pool_indices", parameters=arguments(graph, operator), body=body)
+    return Kernel.of(graph, operator, "pool_indices", body)
 
 
 def top_k(graph: Graph, operator: TopK) -> Kernel:
@@ -151,7 +146,7 @@ def top_k(graph: Graph, operator: TopK) -> Kernel:
         }}
     }}
 """
-    return Kernel(family="top_k", parameters=arguments(graph, operator), body=body)
+    return Kernel.of(graph, operator, "top_k", body)
 
 
 __all__ = ["convolve", "dynamic_quantise", "local_response", "pool_indices", "top_k"]

@@ -70,23 +70,17 @@ def record(
     def products(weights: Register) -> None:
         b.each("smlad", b.load(x, pixels), weights, sums, into=sums)
 
-    def part() -> None:
-        for first in b.repeat(-(-count // ahead)):
-            words = b.load(w, min(ahead, count - first * ahead))
-            for quad, word in enumerate(words, first * ahead):
-                b.note(f"weights {4 * quad} to {4 * quad + 3}")
-                products(b.do("sxtb16", word))
-                odd = word if epilogue.is_fine else b.do("sxtb16_ror8", word)
-                if not short or quad % short < short - 1:
-                    products(odd)
-
     with b.loop(y, end):
         sums = b.sums(b.load(w, 1)[0], pixels)
-        if bound is not None:
-            with b.loop(x, bound):
-                part()
-        else:
-            part()
+        with b.loop(x, bound):
+            for first in b.repeat(-(-count // ahead)):
+                words = b.load(w, min(ahead, count - first * ahead))
+                for quad, word in enumerate(words, first * ahead):
+                    b.note(f"weights {4 * quad} to {4 * quad + 3}")
+                    products(b.do("sxtb16", word))
+                    odd = word if epilogue.is_fine else b.do("sxtb16_ror8", word)
+                    if not short or quad % short < short - 1:
+                        products(odd)
         b.note(f"requantise {pixels} pixels")
         stored = epilogue.record(b, sums, b.load(w, epilogue.words))
         for pixel, value in enumerate(stored):

@@ -84,28 +84,22 @@ def record(pixels: int, steps: int, channels: int, epilogue: Epilogue) -> Builde
     def products(channel: int, values: list[Register], word: Register) -> None:
         b.each("smlad", values, word, sums[channel], into=sums[channel])
 
-    def part() -> None:
-        for number in b.repeat(count):
-            b.note(f"weights {6 * number} to {6 * number + 5} of two channels")
-            first, second, third = b.load(w, 3)
-            values = b.load(x, pixels)
-            products(0, values, first)
-            products(1, values, second)
-            values = b.load(x, pixels)
-            products(0, values, third)
-            first, second, third = b.load(w, 3)
-            products(1, values, first)
-            values = b.load(x, pixels)
-            products(0, values, second)
-            products(1, values, third)
-
     with b.loop(y, end):
         sums = [b.sums(bias, pixels) for bias in b.load(w, 2)]
-        if bound is not None:
-            with b.loop(x, bound):
-                part()
-        else:
-            part()
+        with b.loop(x, bound):
+            for number in b.repeat(count):
+                b.note(f"weights {6 * number} to {6 * number + 5} of two channels")
+                first, second, third = b.load(w, 3)
+                values = b.load(x, pixels)
+                products(0, values, first)
+                products(1, values, second)
+                values = b.load(x, pixels)
+                products(0, values, third)
+                first, second, third = b.load(w, 3)
+                products(1, values, first)
+                values = b.load(x, pixels)
+                products(0, values, second)
+                products(1, values, third)
         for number in b.repeat(rest):
             b.note(f"weights {6 * threes + 2 * number} and the next of two channels")
             words = b.load(w, 2)

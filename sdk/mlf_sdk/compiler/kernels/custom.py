@@ -7,7 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Custom
 
 
@@ -21,13 +21,8 @@ def custom(graph: Graph, operator: Custom) -> Kernel:
     if reads:
         body = f"    const void *const inputs[] = {{{reads}}};\n" + body
     body += f"    {operator.symbol}({'inputs' if reads else '0'}, outputs, p0, {count});\n"
-    return Kernel(
-        family="custom",
-        parameters=arguments(graph, operator, constants=constants),
-        body=body,
-        helpers={f"custom_{operator.symbol}": f"{operator.declaration};\n"},
-        constants=constants,
-    )
+    helpers = {f"custom_{operator.symbol}": f"{operator.declaration};\n"}
+    return Kernel.of(graph, operator, "custom", body, constants, helpers=helpers)
 
 
 def generated(graph: Graph, operator: Generated) -> Kernel:

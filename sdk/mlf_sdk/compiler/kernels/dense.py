@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Final
 
 import numpy as np
@@ -137,7 +136,7 @@ def record_bytes(quads: int, outputs: int, count: int, epilogue: Epilogue) -> Bu
     bound = b.place(x, 4 * quads) if count < quads else None
     constants = pair_constants(b) if epilogue.is_fine else []
     sums = b.load(w, _ROWS)
-    with b.loop(x, bound) if bound is not None else nullcontext():
+    with b.loop(x, bound):
         for quad in b.repeat(count):
             (even,), (odd,) = pairs_of(b, [b.load_at(x, 4 * quad)], constants)
             for total, word in zip(sums, b.load(w, _ROWS), strict=True):
@@ -192,11 +191,8 @@ def record_rows(quads: int, outputs: int, count: int, epilogue: Epilogue) -> Bui
     bound = b.place(x, 8 * quads) if count < quads else None
     with b.loop(y, end):
         sums = b.load(w, _ROWS)
-        if bound is None:
+        with b.loop(x, bound):
             _products(b, x, w, sums, count, is_fine=epilogue.is_fine)
-        else:
-            with b.loop(x, bound):
-                _products(b, x, w, sums, count, is_fine=epilogue.is_fine)
         b.note("requantise four outputs")
         for number, total in enumerate(sums):
             (value,) = epilogue.record(b, [total], b.load(w, epilogue.words))

@@ -77,22 +77,16 @@ def record(count: int, epilogue: Epilogue, *, whole: bool) -> Builder:
     bound = None if whole else b.place(x, size_bytes)
     end = b.place(y, outputs)
 
-    def part() -> None:
-        for quad in b.repeat(count):
-            b.note(f"weights {4 * quad} to {4 * quad + 3} of five outputs")
-            words = b.load(w, _OUTPUTS, apart=True)
-            even, odd = b.load(x, 2, apart=True)
-            for total, word in zip(sums, words, strict=True):
-                b.do("smlad", odd, word, total, into=total)
-                b.do("smlad", even, b.do("sxtb16", word), total, into=total)
-
     with b.loop(y, end):
         sums = b.load(w, _OUTPUTS)
-        if bound is None:
-            part()
-        else:
-            with b.loop(x, bound):
-                part()
+        with b.loop(x, bound):
+            for quad in b.repeat(count):
+                b.note(f"weights {4 * quad} to {4 * quad + 3} of five outputs")
+                words = b.load(w, _OUTPUTS, apart=True)
+                even, odd = b.load(x, 2, apart=True)
+                for total, word in zip(sums, words, strict=True):
+                    b.do("smlad", odd, word, total, into=total)
+                    b.do("smlad", even, b.do("sxtb16", word), total, into=total)
         b.note("requantise five outputs")
         words = [m, r, lost][: epilogue.words]
         for number, total in enumerate(sums):

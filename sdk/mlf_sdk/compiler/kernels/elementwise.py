@@ -11,7 +11,6 @@ from mlf_sdk.compiler.graph import Graph, Value, all_values
 from mlf_sdk.compiler.kernels.floats.functions import literal, number
 from mlf_sdk.compiler.kernels.kernel import (
     Kernel,
-    arguments,
     broadcast,
     c_type,
     of_elements,
@@ -59,13 +58,7 @@ def table(graph: Graph, operator: Map | Convert | Table) -> Kernel | None:
         y0[i] = p0[v[i]];
     }}
 """
-    return Kernel(
-        family="table",
-        parameters=arguments(graph, operator, constants=constants),
-        body=body,
-        constants=constants,
-        overlaps=of_elements(x, y),
-    )
+    return Kernel.of(graph, operator, "table", body, constants, overlaps=of_elements(x, y))
 
 
 def _is_byte_function(graph: Graph, operator: Operator) -> bool:
@@ -81,10 +74,7 @@ def convert(graph: Graph, operator: Convert) -> Kernel | None:
     if _is_byte_function(graph, operator) and not _only_sign(x, y, operator):
         return None
     if _only_sign(x, y, operator):
-        return Kernel(
-            family="convert", parameters=arguments(graph, operator), body=_other_sign(x.elements),
-            overlaps=of_elements(x, y),
-        )  # fmt: skip
+        return Kernel.of(graph, operator, "convert", _other_sign(x.elements), overlaps=of_elements(x, y))
     if x.quantisation and y.quantisation and x.dtype.kind != "f" and y.dtype.kind != "f":
         value = saturated(scaled(f"x0[i] - ({x.zero_point})", ratio(x, y)), y)
         helpers = SCALING
@@ -101,13 +91,7 @@ def convert(graph: Graph, operator: Convert) -> Kernel | None:
         y0[i] = ({c_type(y.dtype)})({value});
     }}
 """
-    return Kernel(
-        family="convert",
-        parameters=arguments(graph, operator),
-        body=body,
-        helpers=helpers,
-        overlaps=of_elements(x, y),
-    )
+    return Kernel.of(graph, operator, "convert", body, helpers=helpers, overlaps=of_elements(x, y))
 
 
 def _only_sign(x: Value, y: Value, operator: Operator) -> bool:
@@ -154,9 +138,7 @@ def _nearest_even(graph: Graph, operator: Convert, x: Value, y: Value) -> Kernel
         y0[i] = ({c_type(y.dtype)})(bits - 0x4b400000 + ({y.zero_point}));
     }}
 """
-    return Kernel(
-        family="quantise", parameters=arguments(graph, operator), body=body, overlaps=of_elements(x, y)
-    )
+    return Kernel.of(graph, operator, "quantise", body, overlaps=of_elements(x, y))
 
 
 def stored(graph: Graph, operator: Map) -> Kernel | None:
@@ -174,14 +156,8 @@ def stored(graph: Graph, operator: Map) -> Kernel | None:
     for letter, parameter, at in zip("ab", parameters, places, strict=False):
         lines.append(f"        int32_t {letter} = {parameter.name}[{at}];")
     lines += [f"        y0[{places[2]}] = ({c_type(y.dtype)}){result};", "    }", ""]
-    return Kernel(
-        family=operator.expression.function,
-        parameters=parameters,
-        body="\n".join(lines),
-        helpers=helpers,
-        constants=constants,
-        overlaps=of_operands(values, y),
-    )
+    family, body, overlaps = operator.expression.function, "\n".join(lines), of_operands(values, y)
+    return Kernel(family, parameters, body, helpers=helpers, constants=constants, overlaps=overlaps)
 
 
 def _binary_value(operator: Map, a: Value, b: Value, y: Value) -> tuple[str, dict[str, str]]:
@@ -256,14 +232,7 @@ def _of_words(graph: Graph, operator: Map) -> Kernel:
         y0[i] = ({c_type(y.dtype)})({result});
     }}
 """
-    return Kernel(
-        family=function,
-        parameters=arguments(graph, operator, constants=constants),
-        body=body,
-        helpers=helpers,
-        constants=constants,
-        overlaps=of_elements(x, y),
-    )
+    return Kernel.of(graph, operator, function, body, constants, helpers=helpers, overlaps=of_elements(x, y))
 
 
 def _rectified(call: Call, x: Value, y: Value) -> str:

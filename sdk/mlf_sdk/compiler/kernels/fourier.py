@@ -14,7 +14,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import DSP
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.signals import SignalRfft
 
@@ -45,17 +45,18 @@ def rfft(graph: Graph, operator: SignalRfft) -> Kernel:
         fft_split(y, {points}, p1);
     }}
 """
-    return Kernel(
-        family="rfft",
-        parameters=arguments(graph, operator, constants=constants),
-        body=body,
+    return Kernel.of(
+        graph,
+        operator,
+        "rfft",
+        body,
+        constants,
         helpers={
             "fft_part": _PART,
             f"fft_first_{first}": _FIRST_4 if first == 4 else _FIRST_2,
             "fft_by_four": _BY_FOUR,
             "fft_split": _SPLIT,
         },
-        constants=constants,
     )
 
 

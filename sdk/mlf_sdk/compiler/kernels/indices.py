@@ -17,7 +17,7 @@ from mlf_sdk.compiler.computed import (
 )
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.floats.functions import number
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, loops, operands, place
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reals import Lookup
 from mlf_sdk.compiler.regions import strides
@@ -70,7 +70,7 @@ def gather_slices(graph: Graph, operator: GatherSlices) -> Kernel:
         memcpy(y0 + (b * {count} + r) * {inner}, {parameters[0].name} + at, {inner * y.dtype.itemsize});
     }}
 """
-    return Kernel(family="gather_slices", parameters=parameters, body=body, constants=constants)
+    return Kernel("gather_slices", parameters, body, constants=constants)
 
 
 def gather_elements(graph: Graph, operator: GatherElements) -> Kernel:
@@ -87,7 +87,7 @@ def gather_elements(graph: Graph, operator: GatherElements) -> Kernel:
             y0[{place("i", own)}] = {parameters[0].name}[{rest} + k * {step[axis]}];
     }}
 """
-    return Kernel(family="gather_elements", parameters=parameters, body=body, constants=constants)
+    return Kernel("gather_elements", parameters, body, constants=constants)
 
 
 def _copied(data: Value, name: str) -> str:
@@ -120,7 +120,7 @@ def scatter_slices(graph: Graph, operator: ScatterSlices) -> Kernel:
         }}
     }}
 """
-    return Kernel(family="scatter_slices", parameters=parameters, body=body, constants=constants)
+    return Kernel("scatter_slices", parameters, body, constants=constants)
 
 
 def scatter_elements(graph: Graph, operator: ScatterElements) -> Kernel:
@@ -140,7 +140,7 @@ def scatter_elements(graph: Graph, operator: ScatterElements) -> Kernel:
             {put}
     }}
 """
-    return Kernel(family="scatter_elements", parameters=parameters, body=body, constants=constants)
+    return Kernel("scatter_elements", parameters, body, constants=constants)
 
 
 def label_encoder(graph: Graph, operator: LabelEncoder) -> Kernel:
@@ -166,12 +166,7 @@ def label_encoder(graph: Graph, operator: LabelEncoder) -> Kernel:
     }}
 """
     constants = (keys, values)
-    return Kernel(
-        family="label_encoder",
-        parameters=arguments(graph, operator, constants=constants),
-        body=body,
-        constants=constants,
-    )
+    return Kernel.of(graph, operator, "label_encoder", body, constants)
 
 
 def smallest_integers(data: Array) -> Array:
@@ -206,4 +201,4 @@ def lookup(graph: Graph, operator: Lookup) -> Kernel:
         memcpy(y0 + (o * {indices.elements} + i) * {inner}, {parameters[0].name} + (o * {extent} + k) * {inner}, {inner * y.dtype.itemsize});
     }}
 """
-    return Kernel(family="lookup", parameters=parameters, body=body, constants=constants)
+    return Kernel("lookup", parameters, body, constants=constants)

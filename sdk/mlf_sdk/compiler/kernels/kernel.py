@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -70,7 +70,7 @@ class Tile(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """Code and constants of one operator.
 
@@ -95,16 +95,43 @@ class Kernel:
     family: str
     parameters: tuple[Parameter, ...]
     body: str
+    _: KW_ONLY
     helpers: Mapping[str, str] = field(default_factory=dict)
     constants: tuple[Array, ...] = ()
     workspace_bytes: int = 0
-    overlaps: dict[int, int] = field(default_factory=dict)
+    overlaps: Overlaps = field(default_factory=dict)
     joins: tuple[int, ...] = ()
     slices: tuple[int, ...] = ()
     variant: str = ""
     origin: str = ""
     tile: Tile | None = None
     stream: Stream | None = None
+
+    @classmethod
+    def of(
+        cls,
+        graph: Graph,
+        operator: Operator,
+        family: str,
+        body: str,
+        constants: tuple[Array, ...] = (),
+        *,
+        reads: int | None = None,
+        workspace_bytes: int = 0,
+        helpers: Mapping[str, str] | None = None,
+        overlaps: Overlaps | None = None,
+    ) -> Kernel:
+        """Kernel with the parameters of `arguments`; a workspace is of ``int32_t``."""
+        workspace = "int32_t" if workspace_bytes else ""
+        return cls(
+            family,
+            arguments(graph, operator, reads=reads, constants=constants, workspace=workspace),
+            body,
+            helpers=helpers or {},
+            constants=constants,
+            workspace_bytes=workspace_bytes,
+            overlaps=overlaps or {},
+        )
 
     def __post_init__(self) -> None:
         """Put the parameters in the order of an archive's calls: outputs behind all that is read, then scratch."""

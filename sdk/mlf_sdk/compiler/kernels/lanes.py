@@ -183,11 +183,7 @@ def record(tile: LanesTile, epilogue: Epilogue) -> Builder:
         place, source = b.do("copy", y, kind=OUTPUT_BYTES), x
         if whole + bool(rest) > 1:
             source = b.do("copy", x, kind=BYTES) if tile.rows == 1 else b.do("immediate", i=0)
-        if whole > 1:
-            left = b.do("immediate", i=whole)
-            with b.counted(left):
-                _record_tile(b, tile, tile.pixels, strip, (x, source, w, place), epilogue)
-        else:
+        with b.times(whole):
             _record_tile(b, tile, tile.pixels, strip, (x, source, w, place), epilogue)
         if rest:
             _record_tile(b, tile, rest, strip, (x, source, w, place), epilogue)

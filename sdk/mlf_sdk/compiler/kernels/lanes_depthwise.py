@@ -120,11 +120,7 @@ def record(tile: DepthwiseTile, epilogue: Epilogue) -> Builder:
     with b.loop(y, end):
         strip.begin()
         place, at = b.do("copy", y, kind=OUTPUT_BYTES), b.do("copy", begin)
-        if whole > 1:
-            left = b.do("immediate", i=whole)
-            with b.counted(left):
-                _record_tile(b, tile, tile.pixels, strip, at, place, epilogue)
-        else:
+        with b.times(whole):
             _record_tile(b, tile, tile.pixels, strip, at, place, epilogue)
         if rest:
             _record_tile(b, tile, rest, strip, at, place, epilogue)

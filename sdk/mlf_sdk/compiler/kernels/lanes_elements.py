@@ -10,7 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.add_int8 import sum_kernel
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, of_windows
+from mlf_sdk.compiler.kernels.kernel import Kernel, of_windows
 from mlf_sdk.compiler.kernels.lanes_common import limit
 from mlf_sdk.compiler.kernels.pooling import taps_of_neighbours
 from mlf_sdk.compiler.microkernels.builder import (
@@ -85,12 +85,10 @@ def average(graph: Graph, operator: Pool2D) -> Kernel | None:
         {name}(x, y, {ch}, (uint32_t)height, (uint32_t)width, {iw * ch}, (uint32_t)(height * width));
     }}
 """
-    return Kernel(
-        family=f"{operator.function.value}_pool",
-        parameters=arguments(graph, operator),
-        body=body,
-        helpers=recorded(name, "zve32x", record_average, clamp),
-        overlaps=of_windows(x, y, window, 0),  # channels read no others
+    helpers = recorded(name, "zve32x", record_average, clamp)
+    overlaps = of_windows(x, y, window, 0)  # channels read no others
+    return Kernel.of(
+        graph, operator, f"{operator.function.value}_pool", body, helpers=helpers, overlaps=overlaps
     )
 
 

@@ -38,14 +38,9 @@ def map_(graph: Graph, operator: Map) -> Kernel | None:
     text = text_of(operator.expression, _names(operator.expression, inner), real=kind.kind == "f")
     lines += [f"        y0[{places[-1]}] = ({c_type(y.dtype)})({text});", "    }", ""]
     body = "\n".join(lines)
-    return Kernel(
-        family="_".join(call.function for call in (*inner, operator.expression)),
-        parameters=parameters,
-        body=body,
-        helpers=helpers_of(body),
-        constants=constants,
-        overlaps=of_operands(values, y),
-    )
+    family, helpers = "_".join(call.function for call in (*inner, operator.expression)), helpers_of(body)
+    overlaps = of_operands(values, y)
+    return Kernel(family, parameters, body, helpers=helpers, constants=constants, overlaps=overlaps)
 
 
 def _inner(call: Call) -> Iterator[Call]:

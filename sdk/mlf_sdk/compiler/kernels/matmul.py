@@ -74,9 +74,7 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="matmul", parameters=parameters, body=body, helpers=terms.helpers, constants=constants
-    )
+    return Kernel("matmul", parameters, body, helpers=terms.helpers, constants=constants)
 
 
 def _terms(y: Value, parameters: tuple[Parameter, ...]) -> _Terms:

@@ -220,11 +220,7 @@ def _record_sums(b: Builder, vectors: Vectors, x: Register, w: Register) -> list
                     if waiting < _AHEAD:
                         take()
 
-    if start:
-        left = b.do("immediate", i=vectors.loops)
-        with b.counted(left):
-            products()
-    else:
+    with b.times(vectors.loops):
         products()
     return sums if pixels > 1 else [sums[0][k : k + 4] for k in range(0, channels, 4)]
 

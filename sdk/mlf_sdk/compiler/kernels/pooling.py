@@ -45,13 +45,9 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
     if near and x.dtype == np.int8 and start == "0" and ch % 4 == 0 and math.prod(window.size) <= 256:
         start_of_channels = body.index("        for (int32_t c = 0;")
         body = body[:start_of_channels] + _average_of_four(ih, iw, ch, oh, ow, result)
-    return Kernel(
-        family=f"{operator.function.value}_pool",
-        parameters=arguments(graph, operator),
-        body=body,
-        helpers={"saturate": SATURATE},
-        overlaps=of_windows(x, y, window, 0),  # a channel reads no other
-    )
+    family = f"{operator.function.value}_pool"
+    overlaps = of_windows(x, y, window, 0)  # a channel reads no other
+    return Kernel.of(graph, operator, family, body, helpers={"saturate": SATURATE}, overlaps=overlaps)
 
 
 def _steps(operator: Pool2D) -> tuple[str, str, str]:
@@ -114,13 +110,7 @@ def sum_rows(
     whole = arguments(graph, operator, workspace="int32_t")
     adding = tuple(p for p in whole if p.role is not Role.OUTPUT)
     return tuple(
-        Kernel(
-            family=family,
-            parameters=parameters,
-            body=body,
-            helpers={"saturate": SATURATE, **helpers},
-            workspace_bytes=4 * ch,
-        )
+        Kernel(family, parameters, body, helpers={"saturate": SATURATE, **helpers}, workspace_bytes=4 * ch)
         for body, parameters in ((begin + add, adding), (add, adding), (add + finish, whole))
     )
 

@@ -9,7 +9,6 @@ from mlf_sdk.compiler.computed import UpdateSlice
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import (
     Kernel,
-    arguments,
     c_type,
     loops,
     of_elements,
@@ -51,14 +50,8 @@ def add_n(graph: Graph, operator: AddN) -> Kernel:
         y0[i] = {result};
     }}
 """
-    return Kernel(
-        family="add_n",
-        parameters=parameters,
-        body=body,
-        helpers=SCALING,
-        constants=constants,
-        overlaps=of_operands(values, y),
-    )
+    overlaps = of_operands(values, y)
+    return Kernel("add_n", parameters, body, helpers=SCALING, constants=constants, overlaps=overlaps)
 
 
 def accumulate(graph: Graph, operator: Accumulate) -> Kernel:
@@ -86,7 +79,7 @@ def accumulate(graph: Graph, operator: Accumulate) -> Kernel:
     }}
 """
     helpers = SCALING if y.quantisation is not None else {}
-    return Kernel(family="accumulate", parameters=arguments(graph, operator), body=body, helpers=helpers)
+    return Kernel.of(graph, operator, "accumulate", body, helpers=helpers)
 
 
 def l2_normalise(graph: Graph, operator: L2Normalise) -> Kernel:
@@ -107,13 +100,8 @@ def l2_normalise(graph: Graph, operator: L2Normalise) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="l2_normalise",
-        parameters=arguments(graph, operator),
-        body=body,
-        helpers={**SCALING, **INVERSE_ROOT},
-        overlaps=of_elements(x, y),
-    )
+    helpers = {**SCALING, **INVERSE_ROOT}
+    return Kernel.of(graph, operator, "l2_normalise", body, helpers=helpers, overlaps=of_elements(x, y))
 
 
 def update_slice(graph: Graph, operator: UpdateSlice) -> Kernel:
@@ -135,9 +123,4 @@ def update_slice(graph: Graph, operator: UpdateSlice) -> Kernel:
     to, source = place("i", step[: len(outer)]), place("i", own[: len(outer)])
     size = part.shape[-1] * part.dtype.itemsize
     lines += [f"    memcpy(z + {to}, {names[1]} + {source}, {size});", ""]
-    return Kernel(
-        family="update_slice",
-        parameters=parameters,
-        body="\n".join(lines),
-        constants=constants,
-    )
+    return Kernel("update_slice", parameters, "\n".join(lines), constants=constants)

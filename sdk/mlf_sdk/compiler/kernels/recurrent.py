@@ -12,7 +12,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import DSP, INCLUDE_ACLE
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type
 from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SCALING, WIDE_FUNCTIONS, saturated, scaled
 from mlf_sdk.compiler.kernels.vector_matrix import FOUR_ROWS_WIDE, SUMS, four_rows, pack, pairs_of
 from mlf_sdk.compiler.recurrences import Lstm, Svdf
@@ -100,12 +100,14 @@ def svdf(graph: Graph, operator: Svdf) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="svdf",
-        parameters=arguments(graph, operator, reads=1, constants=tuple(constants), workspace="int32_t"),
-        body=body,
+    return Kernel.of(
+        graph,
+        operator,
+        "svdf",
+        body,
+        tuple(constants),
+        reads=1,
         helpers={**SCALING, **four_rows(), advance: text},
-        constants=tuple(constants),
         workspace_bytes=4 * (pairs + SUMS),
         overlaps={0: 0} if batches == 1 else {},  # all of the input is read first
     )
@@ -164,17 +166,19 @@ def lstm(graph: Graph, operator: Lstm) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="lstm",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=body,
+    return Kernel.of(
+        graph,
+        operator,
+        "lstm",
+        body,
+        constants,
+        reads=1,
         helpers={
             **SCALING,
             **({"scale_wide": RESCALE_INT64} if wide else {}),
             "wide_functions": WIDE_FUNCTIONS,
             **({"four_rows_wide": FOUR_ROWS_WIDE} if wide else four_rows()),
         },
-        constants=constants,
         workspace_bytes=4 * size,
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, of_elements, place
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, loops, of_elements, place
 from mlf_sdk.compiler.kernels.pooling import sum_rows
 from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
 from mlf_sdk.compiler.reals import Reduce, Reduction
@@ -65,12 +65,10 @@ def reduce(graph: Graph, operator: Reduce) -> Kernel:
         y0[{place("k", strides(extents))}] = ({c_type(y.dtype)})({value});
     }}
 """
-    return Kernel(
-        family=f"reduce_{operator.function.value}",
-        parameters=arguments(graph, operator),
-        body=body,
-        helpers=SCALING if stored else helpers_of(body),
-        overlaps=of_elements(x, y),  # what an element is made of lies no further in front than it does
+    helpers = SCALING if stored else helpers_of(body)
+    overlaps = of_elements(x, y)  # what an element is made of lies no further in front than it does
+    return Kernel.of(
+        graph, operator, f"reduce_{operator.function.value}", body, helpers=helpers, overlaps=overlaps
     )
 
 

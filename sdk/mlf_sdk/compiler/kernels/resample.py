@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.reals import Resample
 
 
@@ -41,12 +41,7 @@ def resample(graph: Graph, operator: Resample) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="resample",
-        parameters=arguments(graph, operator, constants=constants),
-        body=body,
-        constants=constants,
-    )
+    return Kernel.of(graph, operator, "resample", body, constants)
 
 
 def _of_bytes(graph: Graph, operator: Resample) -> Kernel:
@@ -76,9 +71,4 @@ def _of_bytes(graph: Graph, operator: Resample) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="resize_bilinear",
-        parameters=arguments(graph, operator, reads=1, constants=tuple(tables)),
-        body=body,
-        constants=tuple(tables),
-    )
+    return Kernel.of(graph, operator, "resize_bilinear", body, tuple(tables), reads=1)

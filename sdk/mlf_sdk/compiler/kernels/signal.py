@@ -10,7 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler import signals
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, of_elements, operands
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, of_elements, operands
 from mlf_sdk.compiler.kernels.scaling import SATURATE
 
 
@@ -27,9 +27,9 @@ def window(graph: Graph, operator: signals.SignalWindow) -> Kernel:
             y0[r + i] = (int16_t){f"({product})" if fits else f"saturate({product}, -32768, 32767)"};
 """
     return Kernel(
-        family="window",
-        parameters=parameters,
-        body=body,
+        "window",
+        parameters,
+        body,
         helpers={} if fits else {"saturate": SATURATE},
         constants=constants,
         overlaps=of_elements(x, y) if x.data is None else {},
@@ -49,7 +49,7 @@ def auto_scale(graph: Graph, operator: signals.SignalAutoScale) -> Kernel:
         y0[i] = (int16_t)(x0[i] * (1 << bits));
     y1[0] = bits;
 """
-    return Kernel(family="auto_scale", parameters=arguments(graph, operator), body=body)
+    return Kernel.of(graph, operator, "auto_scale", body)
 
 
 def energy(graph: Graph, operator: signals.SignalEnergy) -> Kernel:
@@ -62,7 +62,7 @@ def energy(graph: Graph, operator: signals.SignalEnergy) -> Kernel:
     for (int32_t i = {operator.end}; i < {y.elements}; ++i)
         y0[i] = 0;
 """
-    return Kernel(family="energy", parameters=arguments(graph, operator), body=body)
+    return Kernel.of(graph, operator, "energy", body)
 
 
 def filter_bank(graph: Graph, operator: signals.SignalFilterBank) -> Kernel:
@@ -94,12 +94,7 @@ def filter_bank(graph: Graph, operator: signals.SignalFilterBank) -> Kernel:
             y0[c - 1] = sum;
     }}
 """
-    return Kernel(
-        family="filter_bank",
-        parameters=arguments(graph, operator, reads=1, constants=constants),
-        body=body,
-        constants=constants,
-    )
+    return Kernel.of(graph, operator, "filter_bank", body, constants, reads=1)
 
 
 def square_root(graph: Graph, operator: signals.SignalSquareRoot) -> Kernel:
@@ -110,13 +105,7 @@ def square_root(graph: Graph, operator: signals.SignalSquareRoot) -> Kernel:
     body = f"""    for (int32_t i = 0; i < {x.elements}; ++i)
         y0[i] = rounded_root({a}[i]) >> ({b}[0] & 31);
 """
-    return Kernel(
-        family="square_root",
-        parameters=parameters,
-        body=body,
-        helpers={"rounded_root": _ROOT},
-        constants=constants,
-    )
+    return Kernel("square_root", parameters, body, helpers={"rounded_root": _ROOT}, constants=constants)
 
 
 def spectral_subtraction(graph: Graph, operator: signals.SignalSpectralSubtraction) -> Kernel:
@@ -136,7 +125,7 @@ def spectral_subtraction(graph: Graph, operator: signals.SignalSpectralSubtracti
         y1[i] = s0[i];
     }}
 """
-    return Kernel(family="spectral_subtraction", parameters=arguments(graph, operator), body=body)
+    return Kernel.of(graph, operator, "spectral_subtraction", body)
 
 
 def gain(graph: Graph, operator: signals.SignalGain) -> Kernel:
@@ -150,13 +139,7 @@ def gain(graph: Graph, operator: signals.SignalGain) -> Kernel:
         y0[i] = ratio < 8192 ? (ratio * ratio) >> 20 : (ratio >> 6) - 64;
     }}
 """
-    return Kernel(
-        family="gain",
-        parameters=parameters,
-        body=body,
-        helpers={"gain_at": _GAIN},
-        constants=constants,
-    )
+    return Kernel("gain", parameters, body, helpers={"gain_at": _GAIN}, constants=constants)
 
 
 def log(graph: Graph, operator: signals.SignalLog) -> Kernel:
@@ -170,13 +153,7 @@ def log(graph: Graph, operator: signals.SignalLog) -> Kernel:
         y0[i] = (int16_t)(log < 32767 ? log : 32767);
     }}
 """
-    return Kernel(
-        family="log",
-        parameters=arguments(graph, operator, constants=constants),
-        body=body,
-        helpers={"natural_log": _LOG},
-        constants=constants,
-    )
+    return Kernel.of(graph, operator, "log", body, constants, helpers={"natural_log": _LOG})
 
 
 def overlap_add(graph: Graph, operator: signals.SignalOverlapAdd) -> Kernel:
@@ -199,12 +176,8 @@ def overlap_add(graph: Graph, operator: signals.SignalOverlapAdd) -> Kernel:
             s[i] = 0;
     }}
 """
-    return Kernel(
-        family="overlap_add",
-        parameters=arguments(graph, operator),
-        body=body,
-        helpers={} if x.dtype.kind == "f" else {"saturate": SATURATE},
-    )
+    helpers = {} if x.dtype.kind == "f" else {"saturate": SATURATE}
+    return Kernel.of(graph, operator, "overlap_add", body, helpers=helpers)
 
 
 _ROOT: Final = """static uint32_t root_of_word(uint32_t v)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,8 +59,8 @@ def record(
     x, out, row_bytes = b.parameters
     count = unrolling(quads, _UNROLL)
     constants = pair_constants(b, odd=not short or quads > 1) if fine else []
-    with b.counted(b.do("immediate", i=rows)) if rows > 1 else nullcontext():
-        with b.counted(b.do("immediate", i=quads // count)) if count < quads else nullcontext():
+    with b.times(rows):
+        with b.times(quads // count):
             for quad in b.repeat(count):
                 b.note(f"bytes {4 * quad} to {4 * quad + 3} of {pixels} pixels")
                 places = [4 * quad + pixel * distance for pixel in range(pixels)]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 import msgspec
@@ -213,8 +213,11 @@ class Builder:
         return result
 
     @contextmanager
-    def loop(self, pointer: Register, end: Register) -> Iterator[None]:
-        """A body that runs until ``pointer`` is ``end``, at least once."""
+    def loop(self, pointer: Register, end: Register | None) -> Iterator[None]:
+        """A body that runs until ``pointer`` is ``end``, at least once; without an end, once."""
+        if end is None:
+            yield
+            return
         self._loops += 1
         number = self._loops
         self._add("label", i=number)
@@ -233,6 +236,12 @@ class Builder:
         else:  # two operations: the register may have to be stored between them
             self.operations.append(Operation("count", (count,), (count,), step=step))
             self._add("count_down", (), (count,), number)
+
+    @contextmanager
+    def times(self, count: int) -> Iterator[None]:
+        """A body that runs some times; once, it is no loop."""
+        with self.counted(self.do("immediate", i=count)) if count > 1 else nullcontext():
+            yield
 
     @contextmanager
     def unless_zero(self, value: Register) -> Iterator[None]:

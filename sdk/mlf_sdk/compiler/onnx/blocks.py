@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.computed import ArgExtreme
-from mlf_sdk.compiler.graph import refuse
+from mlf_sdk.compiler.graph import INT64, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.movement import moved
 from mlf_sdk.compiler.onnx.node import Node
@@ -46,24 +44,18 @@ def arg_extreme(context: Context, node: Node) -> None:
     """ArgMax and ArgMin."""
     axis = axis_of(int(node.attribute("axis", 0)), node.input().rank)
     last = bool(node.attribute("select_last_index", 0))
-    place_of_extreme(context, node, axis, keep=bool(node.attribute("keepdims", 1)), name=node.name, last=last)
+    place_of_extreme(node, axis, keep=bool(node.attribute("keepdims", 1)), name=node.name, last=last)
 
 
-def place_of_extreme(
-    context: Context, node: Node, axis: int, *, keep: bool, name: str, last: bool = False
-) -> Tensor:
+def place_of_extreme(node: Node, axis: int, *, keep: bool, name: str, last: bool = False) -> Tensor:
     """Place of the largest element (of the smallest, for ArgMin) of the input along an axis.
 
     Args:
         last: of equal elements the last one's, not the first one's.
     """
-    x = node.input()
-    source = context.value(x)
+    x, smallest = node.input(), node.kind == "ArgMin"
     shape = (*x.shape[:axis], *((1,) if keep else ()), *x.shape[axis + 1 :])
-    result, y = context.output(name, np.dtype(np.int64), shape)
-    smallest = node.kind == "ArgMin"
-    context.emit(ArgExtreme(**node.common([source], y), axis=axis, smallest=smallest, last=last))
-    return result
+    return node.emit(ArgExtreme, [x], INT64, shape, name, axis=axis, smallest=smallest, last=last)
 
 
 BUILDERS: Final = {

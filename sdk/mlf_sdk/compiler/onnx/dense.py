@@ -37,7 +37,7 @@ def gemm(context: Context, node: Node) -> None:
     if b.known is None:
         name = node.name if c is None else ""
         b = b if turned else _turned(context, b)
-        y = _product(context, node, a, b, shape, name if alpha == 1.0 else "")
+        y = node.emit(MatMul, [a, b], a.dtype, shape, name if alpha == 1.0 else "")
         y = _scaled(context, node, y, alpha, name)
         rest = c and _scaled(context, node, c, beta, "")
     else:
@@ -53,7 +53,7 @@ def gemm(context: Context, node: Node) -> None:
         weights = _scaled(context, node, b, alpha, "")
         y = _dense(context, node, a, weights, bias, shape, node.name if rest is None else "", turned=turned)
     if rest is not None:
-        _binary(context, node, "add", (y, rest), shape, node.name)
+        _binary(node, "add", (y, rest), shape, node.name)
 
 
 def _turned(context: Context, x: Tensor) -> Tensor:
@@ -91,16 +91,7 @@ def _dense(
                 (bias.rank - 1, 0) if bias.elements == columns else (-1, 0),
             )
         )  # fmt: skip
-    tensor, y = context.output(name, FLOAT32, shape)
-    context.emit(FullyConnected(**node.common(inputs, y), clamp=UNLIMITED))
-    return tensor
-
-
-def _product(context: Context, node: Node, a: Tensor, b: Tensor, shape: Shape, name: str) -> Tensor:
-    inputs = (context.value(a), context.value(b))
-    tensor, y = context.output(name, a.dtype, shape)
-    context.emit(MatMul(**node.common(inputs, y)))
-    return tensor
+    return node.emit(FullyConnected, inputs, FLOAT32, shape, name, clamp=UNLIMITED)
 
 
 def matrix_product(
@@ -110,7 +101,7 @@ def matrix_product(
     data = b.known
     if data is not None and b.rank == 2 and data.dtype.kind == "f":
         return _dense(context, node, a, b, None, shape, name, turned=True)
-    return _product(context, node, a, b, shape, name)
+    return node.emit(MatMul, [a, b], a.dtype, shape, name)
 
 
 def _scaled(context: Context, node: Node, x: Tensor, by: float, name: str) -> Tensor:
@@ -119,22 +110,12 @@ def _scaled(context: Context, node: Node, x: Tensor, by: float, name: str) -> Te
     if x.known is not None:
         return context.constant(name, x.known * np.float32(by))
     factor = context.constant("", np.array([by], np.float32))
-    return _binary(context, node, "mul", (x, factor), x.shape, name)
+    return _binary(node, "mul", (x, factor), x.shape, name)
 
 
-def _binary(
-    context: Context,
-    node: Node,
-    function: str,
-    tensors: tuple[Tensor, Tensor],
-    shape: Shape,
-    name: str,
-) -> Tensor:
+def _binary(node: Node, function: str, tensors: tuple[Tensor, Tensor], shape: Shape, name: str) -> Tensor:
     """Sum or product of real numbers."""
-    inputs = [context.value(tensor) for tensor in tensors]
-    result, y = context.output(name, tensors[0].dtype, shape)
-    context.emit(Map(**node.common(inputs, y), expression=Call.of(function, 2)))
-    return result
+    return node.emit(Map, tensors, tensors[0].dtype, shape, name, expression=Call.of(function, 2))
 
 
 def mat_mul(context: Context, node: Node) -> None:
@@ -155,8 +136,8 @@ def mat_mul(context: Context, node: Node) -> None:
     if b.rank == 2 and b.known is not None and b.known.dtype.kind == "f":
         matrix_product(context, node, a, b, shape, node.name)
         return
-    left_tensor = context.reshaped("", a, left)
-    y = _product(context, node, left_tensor, context.reshaped("", b, right), full, "")
+    operands = [context.reshaped("", a, left), context.reshaped("", b, right)]
+    y = node.emit(MatMul, operands, a.dtype, full, "")
     context.reshaped(node.name, y, shape)
 
 
@@ -224,10 +205,8 @@ class _Sums:
         if not axes:
             return labels, x
         left = "".join(label for label in labels if label in needed)
-        source = self.context.value(x)
-        result, y = self.context.output("", x.dtype, self._shape(left))
-        self.context.emit(Reduce(**self.node.common([source], y), function=Reduction.SUM, axes=axes))
-        return left, result
+        fields = {"function": Reduction.SUM, "axes": axes}
+        return left, self.node.emit(Reduce, [x], x.dtype, self._shape(left), "", **fields)
 
     def turned(self, labels: str, x: Tensor, wanted: str) -> Tensor:
         """A tensor with its axes in another order."""

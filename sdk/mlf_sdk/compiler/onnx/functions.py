@@ -69,16 +69,8 @@ def cum_sum(context: Context, node: Node) -> None:
     """CumSum."""
     x = node.input()
     axis = axis_of(int(node.data(1, "axis").reshape(-1)[0]), x.rank)
-    source = context.value(x)
-    _, y = context.output(node.name, x.dtype, x.shape)
-    context.emit(
-        Accumulate(
-            **node.common([source], y),
-            axis=axis,
-            exclusive=bool(node.attribute("exclusive", 0)),
-            reverse=bool(node.attribute("reverse", 0)),
-        )
-    )
+    fields: dict[str, Any] = {name: bool(node.attribute(name, 0)) for name in ("exclusive", "reverse")}
+    node.emit(Accumulate, [x], x.dtype, x.shape, axis=axis, **fields)
 
 
 def bit_shift(context: Context, node: Node) -> None:

@@ -46,9 +46,7 @@ def gather_nd(context: Context, node: Node) -> None:
         around = np.ix_(*(np.arange(e) for e in indices.shape[:-1]))[:batch]
         _picked(context, node, x, whole[(*around, *at)].reshape(shape))
         return
-    inputs = [context.value(x), context.value(indices)]
-    _, y = context.output(node.name, x.dtype, shape)
-    context.emit(GatherSlices(**node.common(inputs, y), batch=batch))
+    node.emit(GatherSlices, [x, indices], x.dtype, shape, batch=batch)
 
 
 def gather_elements(context: Context, node: Node) -> None:
@@ -61,9 +59,7 @@ def gather_elements(context: Context, node: Node) -> None:
         at = _checked(indices.data, x.shape[axis])
         _picked(context, node, x, whole[tuple(at if a == axis else i for a, i in enumerate(around))])
         return
-    inputs = [context.value(x), context.value(indices)]
-    _, y = context.output(node.name, x.dtype, indices.shape)
-    context.emit(GatherElements(**node.common(inputs, y), axis=axis))
+    node.emit(GatherElements, [x, indices], x.dtype, indices.shape, axis=axis)
 
 
 def _along(node: Node, x: Tensor, indices: Tensor) -> int:
@@ -106,10 +102,10 @@ def scatter_nd(context: Context, node: Node) -> None:
         at = [_checked(indices.data[..., a], x.shape[a]) * steps[a] for a in range(depth)]
         indices = context.constant("", np.sum(at, axis=0)[..., None].astype(np.int32))
         rows = (math.prod(x.shape[:depth]), *x.shape[depth:])
-        result = _scattered(context, node, context.reshaped("", x, rows), indices, updates, "")
+        result = _scattered(node, context.reshaped("", x, rows), indices, updates, "")
         context.reshaped(node.name, result, x.shape)
     else:
-        _scattered(context, node, x, indices, updates, node.name)
+        _scattered(node, x, indices, updates, node.name)
 
 
 def _reduction(node: Node) -> str:
@@ -119,13 +115,9 @@ def _reduction(node: Node) -> str:
     return result
 
 
-def _scattered(
-    context: Context, node: Node, x: Tensor, indices: Tensor, updates: Tensor, name: str
-) -> Tensor:
-    inputs = [context.value(t) for t in (x, indices, updates)]
-    result, y = context.output(name, x.dtype, x.shape)
-    context.emit(ScatterSlices(**node.common(inputs, y), reduction=_reduction(node)))
-    return result
+def _scattered(node: Node, x: Tensor, indices: Tensor, updates: Tensor, name: str) -> Tensor:
+    inputs = (x, indices, updates)
+    return node.emit(ScatterSlices, inputs, x.dtype, x.shape, name, reduction=_reduction(node))
 
 
 def scatter_elements(context: Context, node: Node) -> None:
@@ -136,9 +128,8 @@ def scatter_elements(context: Context, node: Node) -> None:
         refuse(f"indices {indices.shape} and updates {updates.shape}")
     if indices.data is not None:
         indices = context.constant("", _checked(indices.data, x.shape[axis]).astype(np.int32))
-    inputs = [context.value(t) for t in (x, indices, updates)]
-    _, y = context.output(node.name, x.dtype, x.shape)
-    context.emit(ScatterElements(**node.common(inputs, y), axis=axis, reduction=_reduction(node)))
+    inputs = (x, indices, updates)
+    node.emit(ScatterElements, inputs, x.dtype, x.shape, axis=axis, reduction=_reduction(node))
 
 
 def one_hot(context: Context, node: Node) -> None:
@@ -182,7 +173,7 @@ def hardmax(context: Context, node: Node) -> None:
     axis = axis_of(int(node.attribute("axis", -1)), x.rank)
     if context.opset < 13:
         refuse("the form of Hardmax before version 13 is not supported")
-    most = place_of_extreme(context, node, axis, keep=False, name="")
+    most = place_of_extreme(node, axis, keep=False, name="")
     one, zero = (context.constant("", np.array(v, np.float32)) for v in (1, 0))
     _chosen(context, node, most, axis, x.shape[axis], (one, zero))
 

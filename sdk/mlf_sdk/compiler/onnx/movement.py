@@ -208,9 +208,7 @@ def gather(context: Context, node: Node) -> None:
     if indices.data is None:
         if x.stored is not None and x.stored.data is not None and x.nchw is None:
             x = context.constant("", node.data(0, "table"))
-        inputs = (context.value(x), context.value(indices))
-        _, y = context.output(node.name, x.dtype, shape)
-        context.emit(Lookup(**node.common(inputs, y), axis=axis))
+        node.emit(Lookup, [x, indices], x.dtype, shape, axis=axis)
         return
     extent = x.shape[axis]
     chosen = [int(i) + extent if i < 0 else int(i) for i in indices.data.reshape(-1)]
@@ -235,9 +233,9 @@ def concat(context: Context, node: Node) -> None:
     shape = list(tensors[0].shape)
     shape[axis] = sum(t.shape[axis] for t in tensors)
     values = [context.value(t) for t in tensors]
-    _, y = context.output(node.name, tensors[0].dtype, tuple(shape))
-    parts = regions.concatenate([v.shape for v in values], axis, y.shape)
-    context.emit(Move(**node.common(values, y), regions=tuple(regions.simplified(p) for p in parts)))
+    parts = regions.concatenate([v.shape for v in values], axis, tuple(shape))
+    moves = tuple(regions.simplified(p) for p in parts)
+    node.emit(Move, values, tensors[0].dtype, tuple(shape), regions=moves)
 
 
 def split(context: Context, node: Node) -> None:

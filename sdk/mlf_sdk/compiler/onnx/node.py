@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.raw import RawNode
-from mlf_sdk.compiler.onnx.tensor import Tensor
-from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor
+from mlf_sdk.compiler.operators import Array, Operator
 
 
 class Node:
@@ -25,6 +27,21 @@ class Node:
     def common(self, inputs: Iterable[Value], *outputs: Value) -> dict[str, Any]:
         """Fields of `Operator` for the next operator of this node."""
         return self.context.common(self.kind.replace(".", "_"), inputs, *outputs)
+
+    def emit(
+        self,
+        kind: type[Operator],
+        inputs: Iterable[Tensor | Value],
+        dtype: np.dtype[Any],
+        shape: Shape,
+        name: str | None = None,
+        **fields: AttributeValue,
+    ) -> Tensor:
+        """Add an operator that writes one tensor, by default the node's first output; that tensor."""
+        values = [x if isinstance(x, Value) else self.context.value(x) for x in inputs]
+        result, y = self.context.output(self.name if name is None else name, dtype, shape)
+        self.context.emit(kind(**self.common(values, y), **fields))
+        return result
 
     def has(self, position: int) -> bool:
         """Return whether an input is there."""

@@ -87,11 +87,9 @@ def layer_normalization(context: Context, node: Node) -> None:
     if all(data is not None for data in known):
         names = [f"{node.name}_p{i}" for i in (1, 2)]
         constants = [context.add_constant(n, d) for n, d in zip(names, known, strict=False) if d is not None]
-        _, y = context.output(node.name, FLOAT32, x.shape)
-        context.emit(Normalise(**node.common([context.value(x), *constants], y), **fields))
+        node.emit(Normalise, [x, *constants], FLOAT32, x.shape, **fields)
         return
-    result, y = context.output("", FLOAT32, x.shape)
-    context.emit(Normalise(**node.common([context.value(x)], y), **fields))
+    result = node.emit(Normalise, [x], FLOAT32, x.shape, "", **fields)
     for function, tensor in zip(("mul", "add"), given, strict=False):
         name = node.name if tensor is given[-1] else ""
         result = elementwise(context, node, function, [result, tensor], name=name)
@@ -115,12 +113,8 @@ def group_normalization(context: Context, node: Node) -> None:
     if groups < 1 or channels % groups:
         refuse(f"{channels} channels in {groups} groups")
     factors = [_of_channels(context, node, node.input(i), groups, channels) for i in (1, 2)]
-    source = context.value(x)
-    result, y = context.output("", FLOAT32, x.shape)
-    size = x.elements // x.shape[0] // groups
-    context.emit(
-        Normalise(**node.common([source], y), size=size, epsilon=float(node.attribute("epsilon", 1e-5)))
-    )
+    size, epsilon = x.elements // x.shape[0] // groups, float(node.attribute("epsilon", 1e-5))
+    result = node.emit(Normalise, [x], FLOAT32, x.shape, "", size=size, epsilon=epsilon)
     channelwise(context, node, result, *factors)
 
 
@@ -144,18 +138,9 @@ def local_response(context: Context, node: Node) -> None:
     size = int(node.attribute("size", 0))
     if x.rank < 2 or size < 1:
         refuse(f"sums of {size} channels of a tensor {x.shape}")
-    source = context.value(x)
-    _, y = context.output(node.name, FLOAT32, x.shape)
-    context.emit(
-        LocalResponse(
-            **node.common([source], y),
-            axis=1,
-            size=size,
-            alpha=float(node.attribute("alpha", 1e-4)),
-            beta=float(node.attribute("beta", 0.75)),
-            bias=float(node.attribute("bias", 1.0)),
-        )
-    )
+    defaults = {"alpha": 1e-4, "beta": 0.75, "bias": 1.0}
+    fields: dict[str, Any] = {n: float(node.attribute(n, default)) for n, default in defaults.items()}
+    node.emit(LocalResponse, [x], FLOAT32, x.shape, axis=1, size=size, **fields)
 
 
 BUILDERS: Final = {

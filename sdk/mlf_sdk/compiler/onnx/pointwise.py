@@ -67,13 +67,11 @@ def elementwise(
     name: str | None = None,
 ) -> Tensor:
     """Add a function of the elements at one place of all tensors."""
-    name = node.name if name is None else name
     shape = broadcast_shape(tensors)
-    values = [context.value(tensor) for tensor in tensors]
-    tensor, y = context.output(name, tensors[-1].dtype if dtype is None else dtype, shape)
-    call = Call.of(function, len(values), parameters)
-    context.emit(Map(**node.common(values, y), expression=call))
-    return tensor
+    call = Call.of(function, len(tensors), parameters)
+    return node.emit(
+        Map, tensors, tensors[-1].dtype if dtype is None else dtype, shape, name, expression=call
+    )
 
 
 def unary(context: Context, node: Node) -> None:

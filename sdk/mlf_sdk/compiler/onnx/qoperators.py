@@ -163,8 +163,7 @@ def mat_mul_integer(context: Context, node: Node) -> None:
     shape = (*batch, *((left[-2],) if a.rank > 1 else ()), *((right[-1],) if b.rank > 1 else ()))
     weights = context.reshaped("", _centred(context, node, b, 3), right)
     inputs = [context.value(context.reshaped("", a, left)), context.value(weights), *_zero(context, node, 2)]
-    product, y = context.output("", INT32, (*batch, left[-2], right[-1]))
-    context.emit(MatMul(**node.common(inputs, y)))
+    product = node.emit(MatMul, inputs, INT32, (*batch, left[-2], right[-1]), "")
     context.reshaped(node.name, product, shape)
 
 

@@ -183,19 +183,13 @@ def _interpolated(
     shape = tuple(a.wanted for a in axes)
     outer, inner = math.prod(x.shape[: pair[0]]), math.prod(x.shape[pair[1] + 1 :])
     extents = (1, x.shape[0]) if one else (x.shape[pair[0]], x.shape[pair[1]])
-    source = context.value(context.reshaped("", x, (outer, *extents, inner)))
+    source = context.reshaped("", x, (outer, *extents, inner))
     (rows, row_weights), (columns, column_weights) = tables
-    result, y = context.output("", FLOAT32, (outer, rows.shape[0], columns.shape[0], inner))
+    result = node.emit(
+        Resample, [source], FLOAT32, (outer, rows.shape[0], columns.shape[0], inner), "",
+        rows=rows, columns=columns, row_weights=row_weights, column_weights=column_weights,
+    )  # fmt: skip
     context.reshaped(node.name, result, shape)
-    context.emit(
-        Resample(
-            **node.common([source], y),
-            rows=rows,
-            columns=columns,
-            row_weights=row_weights,
-            column_weights=column_weights,
-        )
-    )
 
 
 BUILDERS: Final = {"Resize": resize, "Upsample": resize}

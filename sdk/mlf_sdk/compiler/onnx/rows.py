@@ -13,7 +13,7 @@ from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
-from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
+from mlf_sdk.compiler.onnx.tensor import axis_of
 from mlf_sdk.compiler.operators import Softmax
 from mlf_sdk.compiler.reals import Reduce, Reduction
 
@@ -36,22 +36,17 @@ def softmax(context: Context, node: Node) -> None:
         refuse("needs an axis")
     if old:
         x_flat = context.reshaped("", x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
-        context.reshaped(node.name, _softmax(context, node, x_flat, "", log), x.shape)
+        inner = node.emit(Softmax, [x_flat], FLOAT32, x_flat.shape, "", beta=1.0, log=log)
+        context.reshaped(node.name, inner, x.shape)
         return
     if axis == x.rank - 1:
-        _softmax(context, node, x, node.name, log)
+        node.emit(Softmax, [x], FLOAT32, x.shape, beta=1.0, log=log)
         return
     order = (*(a for a in range(x.rank) if a != axis), axis)
     back = tuple(int(i) for i in np.argsort(order))
-    inner = _softmax(context, node, context.transposed(x, order, ""), "", log)
+    turned = context.transposed(x, order, "")
+    inner = node.emit(Softmax, [turned], FLOAT32, turned.shape, "", beta=1.0, log=log)
     context.transposed(inner, back, node.name)
-
-
-def _softmax(context: Context, node: Node, x: Tensor, name: str, log: bool) -> Tensor:
-    source = context.value(x)
-    result, y = context.output(name, FLOAT32, x.shape)
-    context.emit(Softmax(**node.common([source], y), beta=1.0, log=log))
-    return result
 
 
 def reduction(context: Context, node: Node) -> None:
@@ -68,9 +63,7 @@ def reduction(context: Context, node: Node) -> None:
         x, axes, keep = context.reshaped("", x, (*x.shape, 1)), [x.rank], False
     axes = axes or list(range(x.rank))
     shape = tuple(1 if a in axes else e for a, e in enumerate(x.shape) if keep or a not in axes)
-    source = context.value(x)
-    _, y = context.output(node.name, x.dtype, shape)
-    context.emit(Reduce(**node.common([source], y), function=function, axes=tuple(axes)))
+    node.emit(Reduce, [x], x.dtype, shape, function=function, axes=tuple(axes))
 
 
 def lp_normalization(context: Context, node: Node) -> None:
@@ -79,10 +72,9 @@ def lp_normalization(context: Context, node: Node) -> None:
     axis, power = axis_of(int(node.attribute("axis", -1)), x.rank), int(node.attribute("p", 2))
     if x.dtype.kind != "f" or power not in (1, 2):
         refuse(f"the length of power {power} of {x.dtype}")
-    source = context.value(x)
-    length, y = context.output("", x.dtype, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     function = Reduction.L1 if power == 1 else Reduction.L2
-    context.emit(Reduce(**node.common([source], y), function=function, axes=(axis,)))
+    length = node.emit(Reduce, [x], x.dtype, shape, "", function=function, axes=(axis,))
     zero, one = (context.constant("", np.array(v, np.float32)) for v in (0, 1))
     empty = elementwise(context, node, "equal", [length, zero], dtype=BOOL, name="")
     length = elementwise(context, node, "where", [empty, one, length], name="")

@@ -14,7 +14,6 @@ from mlf_sdk.compiler.regions import Axis, Region, strides
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
-    common,
     constant,
     expect_elements,
     expect_shape,
@@ -183,4 +182,4 @@ def embedding_lookup(context: Context, operator: RawOperator) -> None:
         refuse(f"a table of type {table.dtype} to values of type {y.dtype}")
     chosen = context.add(f"{y.name}_rows", table.dtype, y.shape, quantisation)
     lookup(context, operator, table, rows, chosen, 0)
-    context.emit(Convert(**common(operator, [chosen], y)))
+    context.add_operator(Convert, operator, [chosen], y)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -196,25 +196,32 @@ class Context(GraphBuilder):
         return value
 
     def emit(self, operator: Operator) -> None:
-        """Add an operator, or compute it at once when all that it reads is constant."""
+        """Add an operator, or compute it at once when all that decides its results is constant."""
         reads = [self.values[i] for i in operator.inputs]
-        if not reads or any(v.data is None for v in reads):
+        known = reads and operator.has_meaning and not operator.states
+        if not known or any(v.data is None for v in reads):
             super().emit(operator)
             return
         result = evaluate_one(self.values, operator, [v.data for v in reads if v.data is not None])
         for number, array in zip(operator.outputs, result, strict=True):
             self.fold(number, array)
 
+    def add_operator(
+        self,
+        kind: Callable[..., Operator],
+        operator: RawOperator,
+        inputs: Iterable[Value],
+        *outputs: Value,
+        **fields: Any,  # noqa: ANN401
+    ) -> None:
+        """`emit` an operator of a class for one of the file, with the fields of that class."""
+        self.emit(kind(**operator_fields(operator.number, operator.kind, inputs, outputs), **fields))
+
     def fold(self, number: int, array: Array) -> None:
         """Make a value constant."""
         old = self.values[number]
         data = np.ascontiguousarray(array.astype(old.dtype).reshape(old.shape))
         self.values[number] = dataclasses.replace(old, data=data)
-
-
-def common(operator: RawOperator, inputs: Iterable[Value], *outputs: Value) -> dict[str, Any]:
-    """Fields of `Operator` for an operator of the file."""
-    return operator_fields(operator.number, operator.kind, inputs, outputs)
 
 
 def constant(value: Value, what: str) -> Array:

@@ -13,7 +13,7 @@ from typing import Final
 
 from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.operators import Custom
-from mlf_sdk.compiler.tflite.context import Context, common
+from mlf_sdk.compiler.tflite.context import Context
 from mlf_sdk.compiler.tflite.file import CUSTOM, RawOperator, RawSubgraph
 from mlf_sdk.errors import InputError
 
@@ -109,15 +109,8 @@ def build_custom(context: Context, operator: RawOperator, sources: Mapping[str, 
         if 0 in value.shape:
             refuse(f"'{value.name}' has shape {value.shape}", "convert the model with fixed shapes")
     symbol, source = sources[name]
-    context.operators.append(
-        Custom(
-            **common(operator, inputs, *outputs),
-            symbol=symbol,
-            declaration=prototype(symbol),
-            options=operator.custom,
-            source=source,
-        )
-    )
+    fields = {"declaration": prototype(symbol), "options": operator.custom, "source": source}
+    context.add_operator(Custom, operator, inputs, *outputs, symbol=symbol, **fields)
 
 
 def refuse_unused(raw: RawSubgraph, sources: Mapping[str, tuple[str, bytes]]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mlf_sdk.compiler.computed import DetectionPostProcess
 from mlf_sdk.compiler.graph import Value, refuse
-from mlf_sdk.compiler.tflite.context import Context, common
+from mlf_sdk.compiler.tflite.context import Context
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of
 
@@ -32,14 +32,15 @@ def detection_post_process(context: Context, operator: RawOperator) -> None:
     count = int(options["max_detections"])
     shapes = ((1, count, 4), (1, count), (1, count), (1,))
     outputs = [_output(context, operator, at, shape) for at, shape in enumerate(shapes)]
-    context.emit(
-        DetectionPostProcess(
-            **common(operator, values, *outputs),
-            scales=(options["y_scale"], options["x_scale"], options["h_scale"], options["w_scale"]),
-            classes=int(options["num_classes"]),
-            least_score=options["nms_score_threshold"],
-            most_overlap=options["nms_iou_threshold"],
-        )
+    context.add_operator(
+        DetectionPostProcess,
+        operator,
+        values,
+        *outputs,
+        scales=(options["y_scale"], options["x_scale"], options["h_scale"], options["w_scale"]),
+        classes=int(options["num_classes"]),
+        least_score=options["nms_score_threshold"],
+        most_overlap=options["nms_iou_threshold"],
     )
 
 

@@ -16,7 +16,6 @@ from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
     broadcast_shape,
-    common,
     constant,
     expect_elements,
     expect_shape,
@@ -97,7 +96,7 @@ def one_hot(context: Context, operator: RawOperator) -> None:
     lined = context.add(f"{y.name}_indices", where.dtype, (*where.shape[:axis], 1, *where.shape[axis:]))
     hit = context.add(f"{y.name}_hit", np.dtype(np.bool_), y.shape)
     places = np.arange(count, dtype=where.dtype).reshape(-1, *[1] * (len(where.shape) - axis))
-    context.emit(Reshape(**common(operator, [where], lined)))
+    context.add_operator(Reshape, operator, [where], lined)
     line = context.add_constant(f"{y.name}_places", places)
     emit(context, operator, "equal", [context.values[lined.id], line], hit)
     emit(context, operator, "where", [context.values[hit.id], on, off], y)
@@ -142,7 +141,7 @@ def arg_extreme(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     axis = axis_of(whole_numbers(where, "axis")[0], len(x.shape))
     expect_elements(y, x.elements // x.shape[axis])
-    context.emit(ArgExtreme(**common(operator, [x], y), axis=axis, smallest=operator.kind == "ARG_MIN"))
+    context.add_operator(ArgExtreme, operator, [x], y, axis=axis, smallest=operator.kind == "ARG_MIN")
 
 
 def shape(context: Context, operator: RawOperator) -> None:

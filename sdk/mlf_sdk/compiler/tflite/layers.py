@@ -27,7 +27,6 @@ from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.tflite.context import (
     Context,
     clamp,
-    common,
     expect_elements,
     expect_shape,
 )
@@ -130,10 +129,10 @@ def _emit_convolution(
     if x.dtype == np.uint8 and len(weights.scales) == 1:
         weights = _with_single_product(context, x, weights, y)
     if source is not x:
-        context.emit(Reshape(**common(operator, [x], source)))
-    context.emit(make(**common(operator, [source, weights, *bias], target), window=window, clamp=limits))
+        context.add_operator(Reshape, operator, [x], source)
+    context.add_operator(make, operator, [source, weights, *bias], target, window=window, clamp=limits)
     if target is not y:
-        context.emit(Reshape(**common(operator, [target], y)))
+        context.add_operator(Reshape, operator, [target], y)
 
 
 def _without_zero_point(context: Context, x: Value) -> Value:
@@ -226,11 +225,12 @@ def fully_connected(context: Context, operator: RawOperator) -> None:
 
         (weights,) = real_weights(context, operator, x, weights)
     check_layer(operator, x, weights, bias[0] if bias else None, y, weights.shape[0])
-    context.emit(
-        FullyConnected(
-            **common(operator, [x, weights, *bias], y),
-            clamp=clamp(options.FusedActivationFunction() if options else 0, y),
-        )
+    context.add_operator(
+        FullyConnected,
+        operator,
+        [x, weights, *bias],
+        y,
+        clamp=clamp(options.FusedActivationFunction() if options else 0, y),
     )
 
 
@@ -247,13 +247,14 @@ def pool_2d(context: Context, operator: RawOperator) -> None:
     function = PoolKind(operator.kind.partition("_")[0].lower())
     if function is PoolKind.L2 and x.dtype != np.float32:
         refuse(f"values of type {x.dtype}; float32 is supported")
-    context.emit(
-        Pool2D(
-            **common(operator, [x], y),
-            function=function,
-            window=window,
-            clamp=clamp(options.FusedActivationFunction(), y),
-        )
+    context.add_operator(
+        Pool2D,
+        operator,
+        [x],
+        y,
+        function=function,
+        window=window,
+        clamp=clamp(options.FusedActivationFunction(), y),
     )
 
 
@@ -265,7 +266,7 @@ def softmax(context: Context, operator: RawOperator) -> None:
     expect_shape(y, x.shape)
     if x.dtype.kind != "f":
         _check_softmax(x, y, float(options.Beta()))
-    context.emit(Softmax(**common(operator, [x], y), beta=float(options.Beta())))
+    context.add_operator(Softmax, operator, [x], y, beta=float(options.Beta()))
 
 
 def _check_softmax(x: Value, y: Value, beta: float) -> None:

@@ -16,7 +16,6 @@ from mlf_sdk.compiler.regions import Region
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
-    common,
     constant,
     expect_elements,
     expect_shape,
@@ -39,12 +38,8 @@ def move(
         if x.dtype != outputs[0].dtype:
             refuse(f"tensors of types {x.dtype} and {outputs[0].dtype}")
     context.copy_stored(operator, *inputs, *outputs)
-    context.emit(
-        Move(
-            **common(operator, inputs, *outputs),
-            regions=tuple(regions.simplified(r) for r in moved),
-            fill=fill,
-        )
+    context.add_operator(
+        Move, operator, inputs, *outputs, regions=tuple(regions.simplified(r) for r in moved), fill=fill
     )
 
 
@@ -56,7 +51,7 @@ def reshape(context: Context, operator: RawOperator) -> None:
     if x.dtype != y.dtype:
         refuse(f"from {x.dtype} to {y.dtype}")
     context.copy_stored(operator, x, y)
-    context.emit(Reshape(**common(operator, [x], y)))
+    context.add_operator(Reshape, operator, [x], y)
 
 
 def pad(context: Context, operator: RawOperator) -> None:
@@ -118,7 +113,7 @@ def _rescaled(context: Context, operator: RawOperator, x: Value, y: Value) -> Va
     if x.dtype != np.uint8 or y.dtype != np.uint8 or not (x.scale and y.scale):
         refuse(f"'{x.name}' and '{y.name}' differ in their quantisation")
     rescaled = context.add(f"{x.name}_rescaled", y.dtype, x.shape, y.quantisation)
-    context.emit(Convert(**common(operator, [x], rescaled), rounding=Rounding.CONCATENATION))
+    context.add_operator(Convert, operator, [x], rescaled, rounding=Rounding.CONCATENATION)
     return context.values[rescaled.id]
 
 
@@ -252,7 +247,7 @@ def lookup(context: Context, operator: RawOperator, x: Value, where: Value, y: V
     """Slices along an axis by indices of a run."""
     if where.dtype.kind != "i":
         refuse(f"indices of type {where.dtype}")
-    context.emit(Lookup(**common(operator, [x, where], y), axis=axis))
+    context.add_operator(Lookup, operator, [x, where], y, axis=axis)
 
 
 def update_slice(context: Context, operator: RawOperator) -> None:
@@ -267,7 +262,7 @@ def update_slice(context: Context, operator: RawOperator) -> None:
         refuse(f"an update of shape {part.shape} for an operand of shape {x.shape}")
     if place.dtype.name not in ("int32", "int64") or place.elements != len(x.shape):
         refuse(f"a place of type {place.dtype} and shape {place.shape} in {len(x.shape)} dimensions")
-    context.emit(UpdateSlice(**common(operator, [x, part, place], y)))
+    context.add_operator(UpdateSlice, operator, [x, part, place], y)
 
 
 def tile(context: Context, operator: RawOperator) -> None:

@@ -16,7 +16,6 @@ from mlf_sdk.compiler.tflite.context import (
     Context,
     broadcast_shape,
     clamp,
-    common,
     expect_shape,
     expect_symmetric_words,
 )
@@ -34,7 +33,7 @@ def emit(
 ) -> None:  # fmt: skip
     """Add a function of the elements at one place, and its limits."""
     call = Call.of(function, len(inputs), parameters).limited(clamp)
-    context.emit(Map(**common(operator, inputs, y), expression=call))
+    context.add_operator(Map, operator, inputs, y, expression=call)
 
 
 def binary(context: Context, operator: RawOperator) -> None:
@@ -83,8 +82,8 @@ def _emit_stored(
     limits: tuple[float, float] = UNLIMITED,
 ) -> None:  # fmt: skip
     """Add a function of what stored values stand for, rounded as TFLM rounds it."""
-    fields = common(operator, inputs, y)
-    context.emit(Map(**fields, expression=call, rounding=Rounding.TFLM, clamp=limits))
+    rounding = Rounding.TFLM
+    context.add_operator(Map, operator, inputs, y, expression=call, rounding=rounding, clamp=limits)
 
 
 def pair(context: Context, operator: RawOperator) -> None:
@@ -138,7 +137,7 @@ def unary(context: Context, operator: RawOperator) -> None:
     else:
         call = _UNARY[operator.kind]
     if x.dtype == y.dtype == np.float32:
-        context.emit(Map(**common(operator, [x], y), expression=call))
+        context.add_operator(Map, operator, [x], y, expression=call)
         return
     if operator.kind == "HARD_SWISH" and bytes_ and hard_swish_exponent(x, y) > 0:
         refuse(f"from the scale {x.scale} to {y.scale}")
@@ -180,7 +179,7 @@ def convert(context: Context, operator: RawOperator) -> None:
         refuse("its input has no quantisation")
     if operator.kind == "QUANTIZE" and y.quantisation is None:
         refuse("its output has no quantisation")
-    context.emit(Convert(**common(operator, [x], y)))
+    context.add_operator(Convert, operator, [x], y)
 
 
 def cast(context: Context, operator: RawOperator) -> None:
@@ -191,4 +190,4 @@ def cast(context: Context, operator: RawOperator) -> None:
     if x.quantisation or y.quantisation or (x.dtype.kind == "f" and y.dtype.kind != "f"):
         emit(context, operator, {"b": "truth", "f": "real_cast"}.get(y.dtype.kind, "cast"), [x], y)
     else:
-        context.emit(Convert(**common(operator, [x], y)))
+        context.add_operator(Convert, operator, [x], y)

@@ -27,7 +27,7 @@ from mlf_sdk.compiler.operators import (
 )
 from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.recurrences import Cell, Recurrent
-from mlf_sdk.compiler.tflite.context import Context, clamp, common, expect_shape
+from mlf_sdk.compiler.tflite.context import Context, clamp, expect_shape
 from mlf_sdk.compiler.tflite.file import RawOperator
 
 _GATES = (0, 3, 1, 2)  # of `Recurrent` in the order of the file
@@ -52,7 +52,7 @@ def real_svdf(
     _check(context.states[state], values, y, rank)
     (filters, _), memory, batches = features.shape, times.shape[1], y.shape[0]
     fresh = context.add(f"{y.name}_products", y.dtype, (batches, filters))
-    context.emit(FullyConnected(**common(operator, [x, features], fresh), clamp=UNLIMITED))
+    context.add_operator(FullyConnected, operator, [x, features], fresh, clamp=UNLIMITED)
     lines = _shifted(context, operator, fresh, state, memory)
     units = filters // rank
     add = partial(context.add, dtype=y.dtype)
@@ -62,13 +62,13 @@ def real_svdf(
         add(f"{y.name}_rows", shape=(batches, units, rank * memory)),
         add(f"{y.name}_sums", shape=y.shape),
     )
-    context.emit(Reshape(**common(operator, [lines], cube)))
-    context.emit(Map(**common(operator, [cube, times], weighted), expression=Call.of("mul", 2)))
-    context.emit(Reshape(**common(operator, [weighted], rows)))
-    context.emit(Reduce(**common(operator, [rows], total), function=Reduction.SUM, axes=(2,)))
+    context.add_operator(Reshape, operator, [lines], cube)
+    context.add_operator(Map, operator, [cube, times], weighted, expression=Call.of("mul", 2))
+    context.add_operator(Reshape, operator, [weighted], rows)
+    context.add_operator(Reduce, operator, [rows], total, function=Reduction.SUM, axes=(2,))
     term = bias[0] if bias else context.add_constant(f"{y.name}_bias", np.zeros(units, np.float32))
     total_with_bias = Call.of("add", 2).limited(clamp(activation, y))
-    context.emit(Map(**common(operator, [total, term], y), expression=total_with_bias))
+    context.add_operator(Map, operator, [total, term], y, expression=total_with_bias)
 
 
 def _check(state: State, values: list[Value], y: Value, rank: int) -> None:
@@ -92,21 +92,21 @@ def _shifted(context: Context, operator: RawOperator, fresh: Value, state: int, 
     """The lines of the state with new last elements, which are its next value."""
     batches, filters = fresh.shape
     if memory == 1:  # nothing of the past is left
-        context.emit(WriteState(**common(operator, [fresh]), state=state))
+        context.add_operator(WriteState, operator, [fresh], state=state)
         return fresh
     shape = (batches, filters * memory)
     old = context.add(f"{fresh.name}_before", fresh.dtype, shape)
     lines = context.add(f"{fresh.name}_after", fresh.dtype, shape)
-    context.emit(ReadState(**common(operator, [], old), state=state))
+    context.add_operator(ReadState, operator, [], old, state=state)
     steps = (filters * memory, memory, 1)
     moved = (
         regions.box((batches, filters, memory - 1), steps, steps, source_offset=1),
         regions.box((batches, filters), (filters, 1), steps[:2], target_offset=memory - 1, input=1),
     )
-    context.emit(
-        Move(**common(operator, [old, fresh], lines), regions=tuple(regions.simplified(r) for r in moved))
+    context.add_operator(
+        Move, operator, [old, fresh], lines, regions=tuple(regions.simplified(r) for r in moved)
     )
-    context.emit(WriteState(**common(operator, [lines]), state=state))
+    context.add_operator(WriteState, operator, [lines], state=state)
     return lines
 
 
@@ -138,23 +138,25 @@ def real_lstm(
         context.add_constant(f"{y.name}_weights", weights),
         context.add_constant(f"{y.name}_bias", biases),
     )
-    context.emit(FullyConnected(**common(operator, read, gates), clamp=UNLIMITED))
+    context.add_operator(FullyConnected, operator, read, gates, clamp=UNLIMITED)
     before, after = (
         [context.add(f"{y.name}_{name}_{when}", y.dtype, (batches, units)) for name in ("hidden", "cell")]
         for when in ("before", "after")
     )
     for value, state in zip(before, states, strict=True):
-        context.emit(ReadState(**common(operator, [], value), state=state))
+        context.add_operator(ReadState, operator, [], value, state=state)
     known = [context.add_constant(f"{y.name}_recurrent", recurrent)]
     known.append(context.add_constant(f"{y.name}_no_bias", np.zeros(4 * units, np.float32)))
-    context.emit(
-        Recurrent(
-            **common(operator, [gates, *known, *before], y, *after),
-            cell=Cell.LSTM,
-            reverse=False,
-            activations=("sigmoid", "tanh", "tanh"),
-            cell_clip=clip,
-        )
+    context.add_operator(
+        Recurrent,
+        operator,
+        [gates, *known, *before],
+        y,
+        *after,
+        cell=Cell.LSTM,
+        reverse=False,
+        activations=("sigmoid", "tanh", "tanh"),
+        cell_clip=clip,
     )
     for value, state in zip(after, states, strict=True):
-        context.emit(WriteState(**common(operator, [value]), state=state))
+        context.add_operator(WriteState, operator, [value], state=state)

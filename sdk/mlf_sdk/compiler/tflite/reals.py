@@ -21,7 +21,6 @@ from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
     broadcast_shape,
-    common,
     expect_elements,
     expect_shape,
     expect_symmetric_words,
@@ -80,7 +79,7 @@ def add_n(context: Context, operator: RawOperator) -> None:
     if stored_as(y, *inputs, types=(np.int8,)):
         if len({(x.scale, x.zero_point) for x in inputs}) > 1:
             refuse("its inputs differ in their quantisation")
-        context.emit(AddN(**common(operator, inputs, y)))
+        context.add_operator(AddN, operator, inputs, y)
         return
     total = inputs[0]
     for position, x in enumerate(inputs[1:], start=2):
@@ -130,15 +129,15 @@ def reduce(context: Context, operator: RawOperator) -> None:
     expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in axes], dtype=np.int64)))
     if x.dtype != y.dtype or (x.dtype.kind == "b") != (operator.kind in ("REDUCE_ALL", "REDUCE_ANY")):
         refuse(f"from {x.dtype} to {y.dtype}")
-    fields = {**common(operator, [x], y), "axes": axes}
     quantised = x.quantisation is not None and y.quantisation is not None
     if operator.kind == "SUM" and quantised:
-        context.emit(Reduce(**fields, function=Reduction.SUM, rounding=Rounding.TFLM))
+        fields = {"function": Reduction.SUM, "rounding": Rounding.TFLM}
+        context.add_operator(Reduce, operator, [x], y, axes=axes, **fields)
         return
     adds = operator.kind in ("SUM", "REDUCE_PROD")
     if (x.scale, x.zero_point) != (y.scale, y.zero_point) or (adds and x.dtype.kind != "f"):
         refuse("input and output differ in their quantisation, or integers without one")
-    context.emit(Reduce(**fields, function=_REDUCTIONS[operator.kind]))
+    context.add_operator(Reduce, operator, [x], y, axes=axes, function=_REDUCTIONS[operator.kind])
 
 
 def cumsum(context: Context, operator: RawOperator) -> None:
@@ -148,13 +147,14 @@ def cumsum(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     expect_shape(y, x.shape)
     stored_as(y, x, types=(np.int8,))
-    context.emit(
-        Accumulate(
-            **common(operator, [x], y),
-            axis=axis_of(whole_numbers(where, "axis")[0], len(x.shape)),
-            exclusive=bool(options.Exclusive()),
-            reverse=bool(options.Reverse()),
-        )
+    context.add_operator(
+        Accumulate,
+        operator,
+        [x],
+        y,
+        axis=axis_of(whole_numbers(where, "axis")[0], len(x.shape)),
+        exclusive=bool(options.Exclusive()),
+        reverse=bool(options.Reverse()),
     )
 
 
@@ -177,9 +177,9 @@ def batch_matmul(context: Context, operator: RawOperator) -> None:
     if quantised and y.dtype == np.int8 and one_matrix and not b.zero_point:
         rows = b.constant.reshape(b.shape[-2:]).T
         weights = context.add_constant(f"{b.name}_rows", rows, b.quantisation)
-        context.emit(FullyConnected(**common(operator, [a, weights], y), clamp=(-128, 127)))
+        context.add_operator(FullyConnected, operator, [a, weights], y, clamp=(-128, 127))
         return
-    context.emit(MatMul(**common(operator, [a, b], y)))
+    context.add_operator(MatMul, operator, [a, b], y)
 
 
 def dense_of_two(context: Context, operator: RawOperator, x: Value, weights: Value, y: Value) -> None:
@@ -188,9 +188,9 @@ def dense_of_two(context: Context, operator: RawOperator, x: Value, weights: Val
     rows = x.elements // weights.shape[1]
     flat = context.add(f"{x.name}_rows", x.dtype, (rows, weights.shape[1]), x.quantisation)
     result = context.add(f"{y.name}_rows", y.dtype, (rows, weights.shape[0]), y.quantisation)
-    context.emit(Reshape(**common(operator, [x], flat)))
-    context.emit(MatMul(**common(operator, [flat, turn(context, operator, weights)], result)))
-    context.emit(Reshape(**common(operator, [result], y)))
+    context.add_operator(Reshape, operator, [x], flat)
+    context.add_operator(MatMul, operator, [flat, turn(context, operator, weights)], result)
+    context.add_operator(Reshape, operator, [result], y)
 
 
 def turn(context: Context, operator: RawOperator, x: Value) -> Value:
@@ -198,8 +198,8 @@ def turn(context: Context, operator: RawOperator, x: Value) -> Value:
     rank = len(x.shape)
     order = (*range(rank - 2), rank - 1, rank - 2)
     y = context.add(f"{x.name}_turned", x.dtype, tuple(x.shape[i] for i in order), x.quantisation)
-    context.emit(
-        Move(**common(operator, [x], y), regions=(regions.simplified(regions.transpose(x.shape, order)),))
+    context.add_operator(
+        Move, operator, [x], y, regions=(regions.simplified(regions.transpose(x.shape, order)),)
     )
     return context.values[y.id]
 
@@ -216,7 +216,7 @@ def log_softmax(context: Context, operator: RawOperator) -> None:
             refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
         if not 2 < x.scale * (1 << 26) < (1 << 31) - 1:
             refuse(f"an input of scale {x.scale}")
-    context.emit(Softmax(**common(operator, [x], y), beta=1.0, log=True))
+    context.add_operator(Softmax, operator, [x], y, beta=1.0, log=True)
 
 
 def l2_normalization(context: Context, operator: RawOperator) -> None:
@@ -232,12 +232,12 @@ def l2_normalization(context: Context, operator: RawOperator) -> None:
     if stored_as(y, x, types=(np.int8,)):
         if (y.scale, y.zero_point) != (1 / 128, 0):
             refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
-        context.emit(L2Normalise(**common(operator, [x], y)))
+        context.add_operator(L2Normalise, operator, [x], y)
         return
     shape = (*x.shape[:-1], 1)
     length, least = (context.add(f"{y.name}_{n}", y.dtype, shape) for n in ("length", "divisor"))
     epsilon = context.add_constant(f"{y.name}_epsilon", np.array(1e-6, np.float32))
-    context.emit(Reduce(**common(operator, [x], length), axes=(len(x.shape) - 1,), function=Reduction.L2))
+    context.add_operator(Reduce, operator, [x], length, axes=(len(x.shape) - 1,), function=Reduction.L2)
     emit(context, operator, "max", [context.values[length.id], epsilon], least)
     emit(context, operator, "div", [x, context.values[least.id]], y)
 
@@ -279,10 +279,8 @@ def resample(
         rows = np.stack([lower, upper], axis=1).clip(0, size - 1).astype(np.int64)
         tables.append((rows, np.stack([1 - weight, weight], axis=1).astype(np.float32)))
     (rows, down), (columns, across) = tables
-    context.emit(
-        Resample(
-            **common(operator, [x], y), rows=rows, columns=columns, row_weights=down, column_weights=across
-        )
+    context.add_operator(
+        Resample, operator, [x], y, rows=rows, columns=columns, row_weights=down, column_weights=across
     )
 
 
@@ -295,4 +293,4 @@ def mean(context: Context, operator: RawOperator) -> None:
     rounding = None if y.dtype.kind == "f" else Rounding.TFLM
     if rounding and (x.quantisation is None or y.quantisation is None):
         refuse("a mean of whole numbers without a scale", "cast them to float32 in the model")
-    context.emit(Reduce(**common(operator, [x], y), function=Reduction.MEAN, axes=over, rounding=rounding))
+    context.add_operator(Reduce, operator, [x], y, function=Reduction.MEAN, axes=over, rounding=rounding)

@@ -11,7 +11,7 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import State, Value, refuse
 from mlf_sdk.compiler.operators import Move, Reshape
 from mlf_sdk.compiler.recurrences import Lstm, Svdf
-from mlf_sdk.compiler.tflite.context import Context, clamp, common, expect_elements, expect_shape
+from mlf_sdk.compiler.tflite.context import Context, clamp, expect_elements, expect_shape
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.hybrid import real_weights
 from mlf_sdk.compiler.tflite.real_recurrent import real_lstm, real_svdf
@@ -71,13 +71,14 @@ def svdf(context: Context, operator: RawOperator) -> None:
         refuse("weights that are not constant, or a rank that does not divide their filters")
     expect_elements(y, x.shape[0] * features.shape[0] // rank)
     # Whatever the activation, TFLM limits int8 results to their type: converters put it into the zero point.
-    context.emit(
-        Svdf(
-            **common(operator, [x, features, times, *bias], y),
-            rank=rank,
-            state=variable(context, operator.inputs[4]),
-            clamp=clamp(0, y),
-        )
+    context.add_operator(
+        Svdf,
+        operator,
+        [x, features, times, *bias],
+        y,
+        rank=rank,
+        state=variable(context, operator.inputs[4]),
+        clamp=clamp(0, y),
     )
 
 
@@ -112,8 +113,8 @@ def lstm(context: Context, operator: RawOperator) -> None:
         if not first:
             _turn(context, operator, target, y)
         return
-    fields = common(operator, [x, *constants], y)
-    context.emit(Lstm(**fields, time_major=first, hidden=states[0], cell=states[1], cell_clip=clip))
+    fields = {"time_major": first, "hidden": states[0], "cell": states[1], "cell_clip": clip}
+    context.add_operator(Lstm, operator, [x, *constants], y, **fields)
 
 
 def _turned(context: Context, value: Value) -> Value:
@@ -126,10 +127,10 @@ def _turn(context: Context, operator: RawOperator, x: Value, y: Value) -> None:
     """Put the first two axes in the other order."""
     first, second, rest = x.shape
     if 1 in (first, second):
-        context.emit(Reshape(**common(operator, [x], y)))
+        context.add_operator(Reshape, operator, [x], y)
         return
     region = regions.box(x.shape, regions.strides(x.shape), (rest, first * rest, 1))
-    context.emit(Move(**common(operator, [x], y), regions=(regions.simplified(region),)))
+    context.add_operator(Move, operator, [x], y, regions=(regions.simplified(region),))
 
 
 def _check(

@@ -10,7 +10,7 @@ from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.operators import Array, Convert, Reshape
 from mlf_sdk.compiler.reals import Resample
 from mlf_sdk.compiler.tflite import reals
-from mlf_sdk.compiler.tflite.context import Context, common, expect_shape, whole_numbers
+from mlf_sdk.compiler.tflite.context import Context, expect_shape, whole_numbers
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.movement import move
 from mlf_sdk.ir.tensor import Quantisation
@@ -47,10 +47,8 @@ def resize_bilinear(context: Context, operator: RawOperator) -> None:
     (rows, down), (columns, across) = (
         _positions(x.shape[a], y.shape[a], aligned=aligned, centred=centred) for a in (1, 2)
     )
-    context.emit(
-        Resample(
-            **common(operator, [x], y), rows=rows, columns=columns, row_weights=down, column_weights=across
-        )
+    context.add_operator(
+        Resample, operator, [x], y, rows=rows, columns=columns, row_weights=down, column_weights=across
     )
 
 
@@ -82,11 +80,11 @@ def _resample_bytes(
     plain, real = Quantisation(scale=(1.0,), zero_point=(0,)), np.dtype(np.float32)
     given, result = (context.add(f"{v.name}_plain", v.dtype, v.shape, plain) for v in (x, y))
     wide, results = (context.add(f"{v.name}_real", real, v.shape) for v in (x, y))
-    context.emit(Reshape(**common(operator, [x], given)))
-    context.emit(Convert(**common(operator, [given], wide)))
+    context.add_operator(Reshape, operator, [x], given)
+    context.add_operator(Convert, operator, [given], wide)
     reals.resample(context, operator, wide, results, aligned=aligned, centred=centred, steps=256)
-    context.emit(Convert(**common(operator, [results], result)))
-    context.emit(Reshape(**common(operator, [result], y)))
+    context.add_operator(Convert, operator, [results], result)
+    context.add_operator(Reshape, operator, [result], y)
 
 
 def _resized(context: Context, operator: RawOperator) -> tuple[Value, Value]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mlf_sdk.compiler import signals
 from mlf_sdk.compiler.graph import State, Value, refuse
-from mlf_sdk.compiler.tflite.context import Context, common, expect_elements, expect_shape, whole_numbers
+from mlf_sdk.compiler.tflite.context import Context, expect_elements, expect_shape, whole_numbers
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of, whole_number
 
@@ -31,8 +31,8 @@ def window(context: Context, operator: RawOperator) -> None:
     if not weights.elements or x.elements % weights.elements:
         refuse(f"has {weights.elements} weights; a number that divides {x.elements} samples is needed")
     expect_shape(y, x.shape)
-    context.emit(
-        signals.SignalWindow(**common(operator, [x, weights], y), shift=whole_number(options, "shift", 0, 31))
+    context.add_operator(
+        signals.SignalWindow, operator, [x, weights], y, shift=whole_number(options, "shift", 0, 31)
     )
 
 
@@ -42,7 +42,7 @@ def auto_scale(context: Context, operator: RawOperator) -> None:
     _expect_row(x)
     expect_shape(y, x.shape)
     expect_shape(bits, ())
-    context.emit(signals.SignalAutoScale(**common(operator, [x], y, bits)))
+    context.add_operator(signals.SignalAutoScale, operator, [x], y, bits)
 
 
 def rfft(context: Context, operator: RawOperator) -> None:
@@ -61,7 +61,7 @@ def rfft(context: Context, operator: RawOperator) -> None:
             f"'{x.name}' has shape {x.shape}; its last dimension holds at most fft_length ({length}) samples"
         )
     expect_shape(y, (*x.shape[:-1], length + 2))
-    context.emit(signals.SignalRfft(**common(operator, [x], y), length=length))
+    context.add_operator(signals.SignalRfft, operator, [x], y, length=length)
 
 
 def energy(context: Context, operator: RawOperator) -> None:
@@ -72,7 +72,7 @@ def energy(context: Context, operator: RawOperator) -> None:
     expect_shape(y, (x.elements // 2,))
     end = whole_number(options, "end_index", 0, y.elements)
     start = whole_number(options, "start_index", 0, end)
-    context.emit(signals.SignalEnergy(**common(operator, [x], y), start=start, end=end))
+    context.add_operator(signals.SignalEnergy, operator, [x], y, start=start, end=end)
 
 
 def filter_bank(context: Context, operator: RawOperator) -> None:
@@ -97,7 +97,7 @@ def filter_bank(context: Context, operator: RawOperator) -> None:
                 f"channel {number} reads {width} bins from {first} with weights from {weight}; "
                 f"there are {x.elements} bins and {held} weights"
             )
-    context.emit(signals.SignalFilterBank(**common(operator, values, y), channels=channels))
+    context.add_operator(signals.SignalFilterBank, operator, values, y, channels=channels)
 
 
 def square_root(context: Context, operator: RawOperator) -> None:
@@ -106,7 +106,7 @@ def square_root(context: Context, operator: RawOperator) -> None:
     _expect_row(x)
     expect_elements(bits, 1)
     expect_shape(y, x.shape)
-    context.emit(signals.SignalSquareRoot(**common(operator, [x, bits], y)))
+    context.add_operator(signals.SignalSquareRoot, operator, [x, bits], y)
 
 
 def spectral_subtraction(context: Context, operator: RawOperator) -> None:
@@ -120,17 +120,13 @@ def spectral_subtraction(context: Context, operator: RawOperator) -> None:
         refuse(f"has num_channels {options['num_channels']!r:.40}; '{x.name}' has {x.elements}")
     even, even_old, odd, odd_old, least = (whole_number(options, name, 0, _WORD) for name in _SUBTRACTION[:5])
     state = len(context.states)
-    context.operators.append(
-        signals.SignalSpectralSubtraction(
-            **common(operator, [x], y, noise),
-            state=state,
-            smoothing=((even, even_old), (odd, odd_old)),
-            least_left=least,
-            smoothing_bits=whole_number(options, "smoothing_bits", 0, 31),
-            bits=whole_number(options, "spectral_subtraction_bits", 0, 31),
-            clamping=bool(whole_number(options, "clamping", 0, 1)),
-        )
-    )
+    context.add_operator(
+        signals.SignalSpectralSubtraction, operator, [x], y, noise,
+        state=state, smoothing=((even, even_old), (odd, odd_old)), least_left=least,
+        smoothing_bits=whole_number(options, "smoothing_bits", 0, 31),
+        bits=whole_number(options, "spectral_subtraction_bits", 0, 31),
+        clamping=bool(whole_number(options, "clamping", 0, 1)),
+    )  # fmt: skip
     initial = np.zeros(x.shape, np.uint32)
     context.states.append(State(name=noise.name, dtype=initial.dtype, shape=x.shape, initial=initial))
 
@@ -146,7 +142,7 @@ def gain(context: Context, operator: RawOperator) -> None:
     if table.elements < GAINS:
         refuse(f"'{table.name}' has {table.elements} gains; {GAINS} are needed")
     shift = whole_number(options, "snr_shift", 0, 63)
-    context.emit(signals.SignalGain(**common(operator, [x, noise, table], y), shift=shift))
+    context.add_operator(signals.SignalGain, operator, [x, noise, table], y, shift=shift)
 
 
 def log(context: Context, operator: RawOperator) -> None:
@@ -157,7 +153,7 @@ def log(context: Context, operator: RawOperator) -> None:
     expect_shape(y, x.shape)
     shift = whole_number(options, "input_correction_bits", 0, 31)
     scale = whole_number(options, "output_scale", 0, _WORD)
-    context.emit(signals.SignalLog(**common(operator, [x], y), shift=shift, scale=scale))
+    context.add_operator(signals.SignalLog, operator, [x], y, shift=shift, scale=scale)
 
 
 def typed_values(

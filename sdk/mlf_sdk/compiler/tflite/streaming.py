@@ -17,7 +17,7 @@ from mlf_sdk.compiler import regions, signals
 from mlf_sdk.compiler.graph import State, Value, refuse
 from mlf_sdk.compiler.operators import Array, Move, ReadState, Reshape, WriteState
 from mlf_sdk.compiler.regions import Region
-from mlf_sdk.compiler.tflite.context import Context, common, expect_elements, expect_shape
+from mlf_sdk.compiler.tflite.context import Context, expect_elements, expect_shape
 from mlf_sdk.compiler.tflite.file import CUSTOM, RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of, whole_number
 from mlf_sdk.compiler.tflite.pointwise import emit
@@ -79,7 +79,7 @@ def stacker(context: Context, operator: RawOperator) -> None:
         _move(context, operator, [old, x], y, *regions.concatenate([(past,), x.shape], 0, y.shape))
         _keep_last(context, operator, y, state)
     else:
-        context.emit(Reshape(**common(operator, [x], y)))
+        context.add_operator(Reshape, operator, [x], y)
     _periodic(context, operator, right, step, valid)
 
 
@@ -96,7 +96,7 @@ def overlap_add(context: Context, operator: RawOperator) -> None:
     step = whole_number(options, "frame_step", 1, size)
     expect_shape(y, (*outer, frames * step))
     state = _add_state(context, operator, np.zeros((math.prod(outer), size), dtype))
-    context.operators.append(signals.SignalOverlapAdd(**common(operator, [x], y), state=state, step=step))
+    context.add_operator(signals.SignalOverlapAdd, operator, [x], y, state=state, step=step)
 
 
 def circular_buffer(context: Context, operator: RawOperator) -> None:
@@ -122,7 +122,7 @@ def circular_buffer(context: Context, operator: RawOperator) -> None:
         _move(context, operator, [before, x], y, *regions.concatenate([shape, x.shape], 1, y.shape))
         _keep_last(context, operator, y, state)
     else:
-        context.emit(Reshape(**common(operator, [x], y)))
+        context.add_operator(Reshape, operator, [x], y)
     if valid:
         _periodic(context, operator, period - 1, period, valid[0])
 
@@ -140,7 +140,7 @@ def _line(context: Context, operator: RawOperator, x: Value, initial: Array) -> 
     kept = initial.shape[1]
     line = context.add(f"{x.name}_line", x.dtype, (rows, kept + samples))
     if not kept:
-        context.emit(Reshape(**common(operator, [x], line)))
+        context.add_operator(Reshape, operator, [x], line)
         return line
     before, state = _read(context, operator, initial)
     moved = regions.concatenate([initial.shape, (rows, samples)], 1, line.shape)
@@ -149,7 +149,7 @@ def _line(context: Context, operator: RawOperator, x: Value, initial: Array) -> 
     _move(
         context, operator, [line], rest, regions.strided_slice(line.shape, (0, samples), (1, 1), rest.shape)
     )
-    context.emit(WriteState(**common(operator, [rest]), state=state))
+    context.add_operator(WriteState, operator, [rest], state=state)
     return line
 
 
@@ -170,7 +170,7 @@ def _periodic(
     turned = [regions.box((last,), (1,), (1,), source_offset=1)] if last else []
     turned.append(regions.box((1,), (1,), (1,), source_offset=first, target_offset=last))
     _move(context, operator, [now], fresh, *turned)
-    context.emit(WriteState(**common(operator, [fresh]), state=state))
+    context.add_operator(WriteState, operator, [fresh], state=state)
     return y
 
 
@@ -180,14 +180,14 @@ def _keep_last(context: Context, operator: RawOperator, y: Value, state: int) ->
     rest = context.add(f"{kept.name}_next", kept.dtype, kept.shape)
     count = rest.elements
     _move(context, operator, [y], rest, regions.box((count,), (1,), (1,), source_offset=y.elements - count))
-    context.emit(WriteState(**common(operator, [rest]), state=state))
+    context.add_operator(WriteState, operator, [rest], state=state)
 
 
 def _read(context: Context, operator: RawOperator, initial: Array) -> tuple[Value, int]:
     """Value of a new state, and its number."""
     state = _add_state(context, operator, initial)
     value = context.add(context.states[state].name, initial.dtype, initial.shape)
-    context.emit(ReadState(**common(operator, [], value), state=state))
+    context.add_operator(ReadState, operator, [], value, state=state)
     return value, state
 
 
@@ -199,4 +199,4 @@ def _add_state(context: Context, operator: RawOperator, initial: Array) -> int:
 
 
 def _move(context: Context, operator: RawOperator, inputs: list[Value], y: Value, *moved: Region) -> None:
-    context.emit(Move(**common(operator, inputs, y), regions=tuple(regions.simplified(r) for r in moved)))
+    context.add_operator(Move, operator, inputs, y, regions=tuple(regions.simplified(r) for r in moved))

@@ -12,7 +12,6 @@ from mlf_sdk.compiler.operators import ReadState, WriteState
 from mlf_sdk.compiler.tflite.context import (
     UNREADABLE,
     Context,
-    common,
     constant,
     expect_shape,
     fault_text,
@@ -45,7 +44,7 @@ def read(context: Context, operator: RawOperator) -> None:
     state = _state(context, operator)
     y = context.output(operator)
     _expect_state(y, context.states[state])
-    context.operators.append(ReadState(**common(operator, [], y), state=state))
+    context.add_operator(ReadState, operator, [], y, state=state)
 
 
 def assign(context: Context, operator: RawOperator) -> None:
@@ -53,7 +52,7 @@ def assign(context: Context, operator: RawOperator) -> None:
     state = _state(context, operator)
     x = context.input(operator.inputs[1])
     _expect_state(x, context.states[state])
-    context.operators.append(WriteState(**common(operator, [x]), state=state))
+    context.add_operator(WriteState, operator, [x], state=state)
 
 
 def _expect_state(value: Value, state: State) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.panel import limit
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.pooling import taps_inside
 from mlf_sdk.compiler.operators import Pool2D, PoolKind
 
@@ -46,8 +46,5 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
         }}
 {"" if largest else mean}    }}
 """
-    return Kernel(
-        family=f"real_{operator.function.value}_pool",
-        parameters=arguments(graph, operator),
-        body=body + limit("y0", str(y.elements), operator.clamp, "    "),
-    )
+    body += limit("y0", str(y.elements), operator.clamp, "    ")
+    return Kernel.of(graph, operator, f"real_{operator.function.value}_pool", body)

@@ -7,7 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Softmax
 from mlf_sdk.compiler.reals import Normalise
 
@@ -46,13 +46,7 @@ def softmax(graph: Graph, operator: Softmax) -> Kernel | None:
 {work}
     }}
 """
-    return Kernel(
-        family="real_softmax",
-        parameters=arguments(graph, operator),
-        body=body,
-        helpers=helpers_of(body),
-        overlaps={0: 0},
-    )
+    return Kernel.of(graph, operator, "real_softmax", body, helpers=helpers_of(body), overlaps={0: 0})
 
 
 def normalise(graph: Graph, operator: Normalise) -> Kernel:
@@ -86,10 +80,4 @@ def normalise(graph: Graph, operator: Normalise) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="normalise",
-        parameters=arguments(graph, operator, reads=1, constants=constants),
-        body=body,
-        constants=constants,
-        overlaps={0: 0},
-    )
+    return Kernel.of(graph, operator, "normalise", body, constants, reads=1, overlaps={0: 0})
