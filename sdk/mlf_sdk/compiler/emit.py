@@ -175,12 +175,13 @@ def emit(name: str, kernels: Sequence[Kernel], notes: Sequence[str] = (), *, asm
     counts: dict[str, int] = {}
     about: dict[str, list[str]] = {}
     different: dict[str, Kernel] = {}
-    for kernel, note in zip(kernels, notes or [""] * len(kernels), strict=True):
-        if kernel.key not in symbols:
+    keys = [kernel.key for kernel in kernels]
+    for key, kernel, note in zip(keys, kernels, notes or [""] * len(kernels), strict=True):
+        if key not in symbols:
             number = counts[kernel.family] = counts.get(kernel.family, -1) + 1
-            symbols[kernel.key] = f"{name}_{kernel.family}_{number}"
-            different[kernel.key] = kernel
-        about.setdefault(kernel.key, []).append(note)
+            symbols[key] = f"{name}_{kernel.family}_{number}"
+            different[key] = kernel
+        about.setdefault(key, []).append(note)
     texts = {False: "", True: ""}
     assembly, moved = "", tuple[str, ...]()
     head = _HEAD.format(name=name, header=f"{name}{_HEADER_END}")
@@ -202,7 +203,7 @@ def emit(name: str, kernels: Sequence[Kernel], notes: Sequence[str] = (), *, asm
         header_name=f"{name}{_HEADER_END}",
         own=texts[False],
         foreign=texts[True],
-        symbols=tuple(symbols[kernel.key] for kernel in kernels),
+        symbols=tuple(symbols[key] for key in keys),
         assembly=assembly,
         assembly_symbols=moved,
     )
