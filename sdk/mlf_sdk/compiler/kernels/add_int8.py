@@ -87,8 +87,7 @@ def sum_kernel(
     function = operator.expression.function
     if operator.rounding is not Rounding.TFLM or function not in SUMS:
         return None
-    a, b = graph.read(operator)
-    (y,) = graph.written(operator)
+    (a, b), (y,) = graph.read(operator), graph.written(operator)
     same = a.shape == b.shape == y.shape and a.dtype == b.dtype == y.dtype == np.int8
     if not same or a.data is not None or b.data is not None:
         return None

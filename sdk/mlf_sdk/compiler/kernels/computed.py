@@ -15,8 +15,7 @@ from mlf_sdk.compiler.operators import Convolve
 
 def convolve(graph: Graph, operator: Convolve) -> Kernel:
     """Convolution of two values: one output after the other."""
-    x, weights, *zero = graph.read(operator)
-    (y,) = graph.written(operator)
+    (x, weights, *zero), (y,) = graph.read(operator), graph.written(operator)
     n, ih, iw, ic = x.shape
     _, oh, ow, oc = y.shape
     per_group = weights.shape[3]

@@ -47,8 +47,7 @@ def _inside(extent: int) -> str:
 
 def gather_slices(graph: Graph, operator: GatherSlices) -> Kernel:
     """GatherND: a copy for each tuple of indices."""
-    data, places = graph.read(operator)
-    (y,) = graph.written(operator)
+    (data, places), (y,) = graph.read(operator), graph.written(operator)
     parameters, constants = operands(graph, operator)
     batch, depth = operator.batch, places.shape[-1]
     rows = math.prod(data.shape[:batch])
@@ -187,8 +186,7 @@ def number_of(value: float, y: Value) -> str:
 
 def lookup(graph: Graph, operator: Lookup) -> Kernel:
     """Copies of slices; the table may be constant."""
-    table, indices = graph.read(operator)
-    (y,) = graph.written(operator)
+    (table, indices), (y,) = graph.read(operator), graph.written(operator)
     extent = table.shape[operator.axis]
     inner = math.prod(table.shape[operator.axis + 1 :])
     outer = math.prod(table.shape[: operator.axis])

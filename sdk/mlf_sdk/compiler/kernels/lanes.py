@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.contraction import Contraction, Kind
 from mlf_sdk.compiler.kernels.kernel import Kernel, of_parts, tile_of
 from mlf_sdk.compiler.kernels.lanes_common import COPY, Strip, copies, requantise_and_store, table_words
@@ -164,8 +165,7 @@ def _part(layer: Contraction, tile: LanesTile) -> tuple[str, dict[str, str], tup
     rescale = layer.rescale()
     if rescale is None or layer.channels > _FAR:
         return None
-    low, high = rescale.clamp
-    name = f"lanes_{tile.name}_{rescale.form.value}_{low & 255}_{high & 255}"
+    name = f"lanes_{tile.name}_{label(rescale)}"
     texts = recorded(name, "zve32x", record, tile, Epilogue.of(rescale))
     weights = np.ascontiguousarray(layer.rows.T).reshape(-1)
     return name, {**texts}, (weights, table_words(layer.starts(rescale), rescale))

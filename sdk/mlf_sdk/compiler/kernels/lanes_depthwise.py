@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.lanes_common import COPY, Strip, copies, requantise_and_store, table_words
@@ -94,8 +95,7 @@ def depthwise(layer: Contraction) -> Kernel | None:
         if pixels * step <= _FAR
     ]
     tile = min(shapes, key=lambda shape: shape.instructions)
-    low, high = rescale.clamp
-    name = f"lanes_depthwise_{tile.name}_{rescale.form.value}_{low & 255}_{high & 255}"
+    name = f"lanes_depthwise_{tile.name}_{label(rescale)}"
     texts = recorded(name, "zve32x", record, tile, Epilogue.of(rescale))
     call = f"        {name}(rows, p0, p1, y0 + oy * {columns * channels}, {channels});\n"
     body, ring_bytes, overlaps = ring_of_rows(layer, call, *COPY)

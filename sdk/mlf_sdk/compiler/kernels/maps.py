@@ -17,8 +17,7 @@ def map_(graph: Graph, operator: Map) -> Kernel | None:
     """An expression of real or whole numbers; operands may be constant. None for what stored values stand for."""
     if operator.rounding is not None:
         return None
-    values = graph.read(operator)
-    (y,) = graph.written(operator)
+    values, (y,) = graph.read(operator), graph.written(operator)
     kind = values[-1].dtype
     heads, places = broadcast(values, y)
     literal = {

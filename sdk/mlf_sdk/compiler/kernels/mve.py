@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.kernels import windows
+from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.mve_copies import INCLUDE, copy_function
 from mlf_sdk.compiler.kernels.mve_results import each_with, in_vectors, narrow, requantise
@@ -98,8 +99,7 @@ def tile(shape: Layout, rows: Array, bias: Array, rescale: Rescale) -> Tile:
     grouped = group(padded.reshape(count, -1, 16), vectors.channels)
     weights = np.ascontiguousarray(grouped.transpose(0, 2, 1, 3).reshape(-1))
     table = group(table_words(bias, rescale), vectors.channels).transpose(0, 2, 1)
-    low, high = rescale.clamp
-    name = f"vectors_{vectors.name}_{rescale.form.value}_{low & 255}_{high & 255}"
+    name = f"vectors_{vectors.name}_{label(rescale)}"
     copy = f"copy_{shape.used}_bytes"
     widen = f"windows_{shape.pixels}x{shape.rows}x{shape.used}_{shape.distance}"
     return Tile(

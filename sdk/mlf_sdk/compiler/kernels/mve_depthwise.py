@@ -18,6 +18,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.add_int8 import sum_kernel
+from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel, tile_of
 from mlf_sdk.compiler.kernels.mve import FAR, pointers_of_words, table_words
@@ -79,9 +80,9 @@ def depthwise(layer: Contraction) -> Kernel | None:
     taps = np.pad(layer.rows.T, ((0, 0), (0, padding)))
     packed = taps.reshape(len(taps), -1, _LANES).transpose(1, 0, 2)
     constants = (np.ascontiguousarray(packed).reshape(-1), _table(layer.starts(rescale), rescale))
-    columns, (kh, kw), (low, high) = layer.y.shape[2], window.size, rescale.clamp
+    columns, (kh, kw) = layer.y.shape[2], window.size
     row = DepthwiseRow(window.size, channels, window.stride[1])
-    name = f"channels_{kh}x{kw}x{channels}_{row.stride}_{rescale.form.value}_{low & 255}_{high & 255}"
+    name = f"channels_{kh}x{kw}x{channels}_{row.stride}_{label(rescale)}"
     texts = recorded(name, "mve", record_depthwise, row, Epilogue.of(rescale))
     words, pointers = pointers_of_words(kh) if row.is_near else ("", "rows")
     call = f"{words}        {name}({pointers}, p0, p1, y0 + oy * {columns * channels}, {columns});\n"

@@ -106,8 +106,7 @@ def l2_normalise(graph: Graph, operator: L2Normalise) -> Kernel:
 
 def update_slice(graph: Graph, operator: UpdateSlice) -> Kernel:
     """DYNAMIC_UPDATE_SLICE: a copy of the whole, then the part over it, run by run."""
-    x, part, _ = graph.read(operator)
-    (y,) = graph.written(operator)
+    (x, part, _), (y,) = graph.read(operator), graph.written(operator)
     parameters, constants = operands(graph, operator)
     names = [p.name for p in parameters]
     step, own = strides(x.shape), strides(part.shape)

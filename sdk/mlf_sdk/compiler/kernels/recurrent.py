@@ -55,8 +55,7 @@ _PAIRS: Final = f"""#if {DSP}
 
 def svdf(graph: Graph, operator: Svdf) -> Kernel:
     """SVDF."""
-    x, features, times, *bias = graph.read(operator)
-    (y,) = graph.written(operator)
+    (x, features, times, *bias), (y,) = graph.read(operator), graph.written(operator)
     state = graph.states[operator.state]
     filters, memory = times.shape
     batches = x.shape[0]

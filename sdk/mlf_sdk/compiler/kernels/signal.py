@@ -16,8 +16,7 @@ from mlf_sdk.compiler.kernels.scaling import SATURATE
 
 def window(graph: Graph, operator: signals.SignalWindow) -> Kernel:
     """Samples times weights, window after window."""
-    x, weights = graph.read(operator)
-    (y,) = graph.written(operator)
+    (x, weights), (y,) = graph.read(operator), graph.written(operator)
     parameters, constants = operands(graph, operator)
     a, b = (parameter.name for parameter in parameters[:2])
     size, product = weights.elements, f"({a}[r + i] * {b}[i]) >> {operator.shift}"

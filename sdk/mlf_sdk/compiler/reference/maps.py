@@ -47,8 +47,7 @@ def table(_: Graph, operator: Table, inputs: list[Array], __: States) -> list[Ar
 
 def _of_two(graph: Graph, operator: Map, inputs: list[Array]) -> Array:
     """Stored results of ADD, SUB, MUL, DIV, PRELU, SQUARED_DIFFERENCE and comparisons."""
-    a, b = graph.read(operator)
-    (y,) = graph.written(operator)
+    (a, b), (y,) = graph.read(operator), graph.written(operator)
     function = operator.expression.function
     left, right = inputs[0].astype(np.int64) - a.zero_point, inputs[1].astype(np.int64) - b.zero_point
     if function in COMPARISONS:

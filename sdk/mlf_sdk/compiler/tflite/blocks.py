@@ -29,8 +29,7 @@ def space_to_depth(context: Context, operator: RawOperator) -> None:
     options = operator.options("SpaceToDepthOptions" if inward else "DepthToSpaceOptions") or refuse(
         "has no options"
     )
-    (x,) = context.inputs(operator, 1)
-    y = context.output(operator)
+    (x,), y = context.inputs_and_output(operator, 1)
     size = options.BlockSize()
     wide, deep = (x, y) if inward else (y, x)
     if len(x.shape) != 4 or len(y.shape) != 4 or size < 1:
@@ -50,8 +49,7 @@ def space_to_depth(context: Context, operator: RawOperator) -> None:
 def space_to_batch(context: Context, operator: RawOperator) -> None:
     """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND over one or two axes of space."""
     inward = operator.kind == "SPACE_TO_BATCH_ND"
-    x, block, edges = context.inputs(operator, 3)
-    y = context.output(operator)
+    (x, block, edges), y = context.inputs_and_output(operator, 3)
     sizes, amounts = whole_numbers(block, "block shape"), whole_numbers(edges, "padding")
     rank = len(x.shape)
     if rank not in (3, 4) or len(sizes) != rank - 2 or len(amounts) != 2 * len(sizes):
@@ -100,8 +98,7 @@ def _block(
 
 def gather_nd(context: Context, operator: RawOperator) -> None:
     """GATHER_ND with indices known at compile time."""
-    x, where = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, where), y = context.inputs_and_output(operator, 2)
     indices = constant(where, "indices")
     depth = where.shape[-1] if where.shape else 0
     if not 1 <= depth <= len(x.shape):
@@ -118,8 +115,7 @@ def gather_nd(context: Context, operator: RawOperator) -> None:
 
 def reverse(context: Context, operator: RawOperator) -> None:
     """REVERSE_V2."""
-    x, where = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, where), y = context.inputs_and_output(operator, 2)
     axes = {axis_of(a, len(x.shape)) for a in whole_numbers(where, "axes")}
     expect_shape(y, x.shape)
     steps = strides(x.shape)
@@ -130,8 +126,7 @@ def reverse(context: Context, operator: RawOperator) -> None:
 
 def broadcast_to(context: Context, operator: RawOperator) -> None:
     """BROADCAST_TO."""
-    x, _ = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, _), y = context.inputs_and_output(operator, 2)
     padded = (1,) * (len(y.shape) - len(x.shape)) + x.shape
     if len(padded) != len(y.shape) or any(a not in (1, b) for a, b in zip(padded, y.shape, strict=True)):
         refuse(f"an input of shape {x.shape} does not become one of shape {y.shape}")
@@ -163,8 +158,7 @@ def fill(context: Context, operator: RawOperator) -> None:
 
 def embedding_lookup(context: Context, operator: RawOperator) -> None:
     """EMBEDDING_LOOKUP: rows of a table; those of int8 become real."""
-    rows, table = context.inputs(operator, 2)
-    y = context.output(operator)
+    (rows, table), y = context.inputs_and_output(operator, 2)
     if len(table.shape) < 2 or len(rows.shape) != 1 or rows.dtype != np.int32:
         refuse(f"rows of shape {rows.shape} of a table of shape {table.shape}")
     expect_shape(y, (*rows.shape, *table.shape[1:]))

@@ -195,6 +195,12 @@ class Context(GraphBuilder):
         self.value_of[number] = value.id
         return value
 
+    def inputs_and_output(
+        self, operator: RawOperator, least: int, most: int | None = None
+    ) -> tuple[list[Value], Value]:
+        """`inputs` of an operator, and its first `output`."""
+        return self.inputs(operator, least, most), self.output(operator)
+
     def emit(self, operator: Operator) -> None:
         """Add an operator, or compute it at once when all that decides its results is constant."""
         reads = [self.values[i] for i in operator.inputs]

@@ -52,8 +52,7 @@ def floors(context: Context, operator: RawOperator) -> None:
 
 def bitwise_xor(context: Context, operator: RawOperator) -> None:
     """BITWISE_XOR."""
-    a, b = context.inputs(operator, 2)
-    y = context.output(operator)
+    (a, b), y = context.inputs_and_output(operator, 2)
     if not a.dtype == b.dtype == y.dtype or y.dtype.kind not in "iu":
         refuse(f"operands of types {a.dtype} and {b.dtype}, a result of type {y.dtype}")
     expect_shape(y, broadcast_shape(a, b))
@@ -84,8 +83,7 @@ def range_(context: Context, operator: RawOperator) -> None:
 def one_hot(context: Context, operator: RawOperator) -> None:
     """ONE_HOT: a comparison of indices with the places of a new axis."""
     options = operator.options("OneHotOptions")
-    where, depth, on, off = context.inputs(operator, 4)
-    y = context.output(operator)
+    (where, depth, on, off), y = context.inputs_and_output(operator, 4)
     count = whole_numbers(depth, "depth")[0]
     axis = axis_of(options.Axis() if options else -1, len(where.shape) + 1)
     expect_shape(y, (*where.shape[:axis], count, *where.shape[axis:]))
@@ -104,8 +102,7 @@ def one_hot(context: Context, operator: RawOperator) -> None:
 
 def scatter_nd(context: Context, operator: RawOperator) -> None:
     """SCATTER_ND to places that are known and differ: slices in a field of zeros."""
-    where, updates, size = context.inputs(operator, 3)
-    y = context.output(operator)
+    (where, updates, size), y = context.inputs_and_output(operator, 3)
     expect_shape(y, whole_numbers(size, "shape"))
     depth = where.shape[-1] if where.shape else 0
     rows = constant(where, "indices").reshape(-1, max(depth, 1)).astype(np.int64)
@@ -128,8 +125,7 @@ def _slice(inner: int, number: int, target: int) -> Region:
 
 def broadcast_args(context: Context, operator: RawOperator) -> None:
     """BROADCAST_ARGS: the common shape of two that are known."""
-    first, second = context.inputs(operator, 2)
-    y = context.output(operator)
+    (first, second), y = context.inputs_and_output(operator, 2)
     result = np.broadcast_shapes(whole_numbers(first, "shape"), whole_numbers(second, "shape"))
     expect_elements(y, len(result))
     context.fold(y.id, np.array(result))
@@ -137,8 +133,7 @@ def broadcast_args(context: Context, operator: RawOperator) -> None:
 
 def arg_extreme(context: Context, operator: RawOperator) -> None:
     """ARG_MAX and ARG_MIN."""
-    x, where = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, where), y = context.inputs_and_output(operator, 2)
     axis = axis_of(whole_numbers(where, "axis")[0], len(x.shape))
     expect_elements(y, x.elements // x.shape[axis])
     context.add_operator(ArgExtreme, operator, [x], y, axis=axis, smallest=operator.kind == "ARG_MIN")

@@ -172,8 +172,7 @@ def _bias_of(
 def conv_2d(context: Context, operator: RawOperator) -> None:
     """CONV_2D."""
     options = operator.options("Conv2DOptions") or refuse("has no options")
-    x, weights, *bias = context.inputs(operator, 2, 3)
-    y = context.output(operator)
+    (x, weights, *bias), y = context.inputs_and_output(operator, 2, 3)
     if len(weights.shape) != 4 or not weights.shape[3] or x.shape[3:] == () or x.shape[3] % weights.shape[3]:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
     channels = weights.shape[0]
@@ -184,8 +183,7 @@ def conv_2d(context: Context, operator: RawOperator) -> None:
 def depthwise_conv_2d(context: Context, operator: RawOperator) -> None:
     """DEPTHWISE_CONV_2D."""
     options = operator.options("DepthwiseConv2DOptions") or refuse("has no options")
-    x, weights, *bias = context.inputs(operator, 2, 3)
-    y = context.output(operator)
+    (x, weights, *bias), y = context.inputs_and_output(operator, 2, 3)
     if len(weights.shape) != 4 or len(x.shape) != 4 or weights.shape[0] != 1 or weights.shape[3] % x.shape[3]:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
     channels = weights.shape[3]
@@ -196,8 +194,7 @@ def depthwise_conv_2d(context: Context, operator: RawOperator) -> None:
 def transpose_conv(context: Context, operator: RawOperator) -> None:
     """TRANSPOSE_CONV: inputs are the shape of the output, weights, x and maybe a bias."""
     options = operator.options("TransposeConvOptions") or refuse("has no options")
-    _, weights, x, *bias = context.inputs(operator, 3, 4)
-    y = context.output(operator)
+    (_, weights, x, *bias), y = context.inputs_and_output(operator, 3, 4)
     if len(weights.shape) != 4 or len(x.shape) != 4 or len(y.shape) != 4 or weights.shape[3] != x.shape[3]:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
     values = [x, weights, *bias]
@@ -207,8 +204,7 @@ def transpose_conv(context: Context, operator: RawOperator) -> None:
 def fully_connected(context: Context, operator: RawOperator) -> None:
     """FULLY_CONNECTED."""
     options = operator.options("FullyConnectedOptions")
-    x, weights, *bias = context.inputs(operator, 2, 3)
-    y = context.output(operator)
+    (x, weights, *bias), y = context.inputs_and_output(operator, 2, 3)
     if options is not None and options.WeightsFormat() != 0:
         refuse("shuffled weights")
     if len(weights.shape) != 2 or not weights.shape[1] or x.elements % weights.shape[1]:
@@ -237,8 +233,7 @@ def fully_connected(context: Context, operator: RawOperator) -> None:
 def pool_2d(context: Context, operator: RawOperator) -> None:
     """AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D."""
     options = operator.options("Pool2DOptions") or refuse("has no options")
-    (x,) = context.inputs(operator, 1)
-    y = context.output(operator)
+    (x,), y = context.inputs_and_output(operator, 1)
     apart = abs(np.float32(x.scale) - np.float32(y.scale))
     if x.dtype != y.dtype or apart > _ALIKE or x.zero_point != y.zero_point:
         refuse("input and output differ in type or quantisation")
@@ -261,8 +256,7 @@ def pool_2d(context: Context, operator: RawOperator) -> None:
 def softmax(context: Context, operator: RawOperator) -> None:
     """SOFTMAX."""
     options = operator.options("SoftmaxOptions") or refuse("has no options")
-    (x,) = context.inputs(operator, 1)
-    y = context.output(operator)
+    (x,), y = context.inputs_and_output(operator, 1)
     expect_shape(y, x.shape)
     if x.dtype.kind != "f":
         _check_softmax(x, y, float(options.Beta()))

@@ -56,8 +56,7 @@ def reshape(context: Context, operator: RawOperator) -> None:
 
 def pad(context: Context, operator: RawOperator) -> None:
     """PAD and PADV2."""
-    x, amounts, *value = context.inputs(operator, 2, 3)
-    y = context.output(operator)
+    (x, amounts, *value), y = context.inputs_and_output(operator, 2, 3)
     pairs = _pairs(amounts, x)
     expect_shape(y, tuple(a + e + b for e, (a, b) in zip(x.shape, pairs, strict=True)))
     zero = y.zero_point if y.dtype.itemsize == 1 else 0  # TFLM fills int16 with stored zeros
@@ -68,8 +67,7 @@ def pad(context: Context, operator: RawOperator) -> None:
 def mirror_pad(context: Context, operator: RawOperator) -> None:
     """MIRROR_PAD."""
     options = operator.options("MirrorPadOptions") or refuse("has no options")
-    x, amounts = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, amounts), y = context.inputs_and_output(operator, 2)
     pairs = _pairs(amounts, x)
     reflect = options.Mode() == 0
     if any(max(pair) > extent - reflect for extent, pair in zip(x.shape, pairs, strict=True)):
@@ -89,8 +87,7 @@ def _pairs(amounts: Value, x: Value) -> list[tuple[int, int]]:
 def concatenation(context: Context, operator: RawOperator) -> None:
     """CONCATENATION."""
     options = operator.options("ConcatenationOptions") or refuse("has no options")
-    inputs = context.inputs(operator, 1, 1024)
-    y = context.output(operator)
+    inputs, y = context.inputs_and_output(operator, 1, 1024)
     axis = axis_of(options.Axis(), len(y.shape))
     for x in inputs:
         if len(x.shape) != len(y.shape):
@@ -120,8 +117,7 @@ def _rescaled(context: Context, operator: RawOperator, x: Value, y: Value) -> Va
 def pack(context: Context, operator: RawOperator) -> None:
     """PACK: a new axis."""
     options = operator.options("PackOptions") or refuse("has no options")
-    inputs = context.inputs(operator, 1, 1024)
-    y = context.output(operator)
+    inputs, y = context.inputs_and_output(operator, 1, 1024)
     axis = axis_of(options.Axis(), len(y.shape))
     shape = (*inputs[0].shape[:axis], 1, *inputs[0].shape[axis:])
     if any(x.shape != inputs[0].shape for x in inputs):
@@ -164,8 +160,7 @@ def split(context: Context, operator: RawOperator) -> None:
 def strided_slice(context: Context, operator: RawOperator) -> None:
     """STRIDED_SLICE."""
     options = operator.options("StridedSliceOptions") or refuse("has no options")
-    x, *bounds = context.inputs(operator, 4)
-    y = context.output(operator)
+    (x, *bounds), y = context.inputs_and_output(operator, 4)
     if options.EllipsisMask() or options.NewAxisMask():
         refuse("ellipsis and new axes are not supported")
     begins, ends, steps = (
@@ -196,8 +191,7 @@ def strided_slice(context: Context, operator: RawOperator) -> None:
 
 def slice_(context: Context, operator: RawOperator) -> None:
     """SLICE."""
-    x, begin, size = context.inputs(operator, 3)
-    y = context.output(operator)
+    (x, begin, size), y = context.inputs_and_output(operator, 3)
     first = whole_numbers(begin, "begin")
     sizes = tuple(
         e - b if s == -1 else s for e, b, s in zip(x.shape, first, whole_numbers(size, "size"), strict=True)
@@ -210,8 +204,7 @@ def slice_(context: Context, operator: RawOperator) -> None:
 
 def transpose(context: Context, operator: RawOperator) -> None:
     """TRANSPOSE."""
-    x, order = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, order), y = context.inputs_and_output(operator, 2)
     axes = tuple(axis_of(a, len(x.shape)) for a in whole_numbers(order, "permutation"))
     if sorted(axes) != list(range(len(x.shape))):
         refuse(f"{axes} is no permutation of {len(x.shape)} axes")
@@ -222,8 +215,7 @@ def transpose(context: Context, operator: RawOperator) -> None:
 def gather(context: Context, operator: RawOperator) -> None:
     """GATHER: a rearrangement where the indices are known, else a look-up."""
     options = operator.options("GatherOptions") or refuse("has no options")
-    x, where = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, where), y = context.inputs_and_output(operator, 2)
     axis = axis_of(options.Axis(), len(x.shape))
     if options.BatchDims():
         refuse(
@@ -252,8 +244,7 @@ def lookup(context: Context, operator: RawOperator, x: Value, where: Value, y: V
 
 def update_slice(context: Context, operator: RawOperator) -> None:
     """DYNAMIC_UPDATE_SLICE."""
-    x, part, place = context.inputs(operator, 3)
-    y = context.output(operator)
+    (x, part, place), y = context.inputs_and_output(operator, 3)
     expect_shape(y, x.shape)
     if len({v.dtype for v in (x, part, y)}) > 1:
         refuse("operand, update and result differ in type")
@@ -267,8 +258,7 @@ def update_slice(context: Context, operator: RawOperator) -> None:
 
 def tile(context: Context, operator: RawOperator) -> None:
     """TILE."""
-    x, times = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, times), y = context.inputs_and_output(operator, 2)
     counts = whole_numbers(times, "multiples")
     expect_shape(y, tuple(e * n for e, n in zip(x.shape, counts, strict=True)))
     move(context, operator, [x], [y], (regions.tile(x.shape, counts, y.shape),))

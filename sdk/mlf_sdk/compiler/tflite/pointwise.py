@@ -38,8 +38,7 @@ def emit(
 
 def binary(context: Context, operator: RawOperator) -> None:
     """ADD, SUB, MUL, DIV, MAXIMUM and MINIMUM."""
-    a, b = context.inputs(operator, 2)
-    y = context.output(operator)
+    (a, b), y = context.inputs_and_output(operator, 2)
     function = _LARGEST.get(operator.kind, operator.kind.lower())
     options = operator.options(_OPTIONS[operator.kind]) if operator.kind in _OPTIONS else None
     if not a.dtype == b.dtype == y.dtype:
@@ -88,8 +87,7 @@ def _emit_stored(
 
 def pair(context: Context, operator: RawOperator) -> None:
     """PRELU, SQUARED_DIFFERENCE and comparisons."""
-    a, b = context.inputs(operator, 2)
-    y = context.output(operator)
+    (a, b), y = context.inputs_and_output(operator, 2)
     expect_shape(y, broadcast_shape(a, b))
     compared = operator.kind in _COMPARISONS
     if y.dtype != (np.bool_ if compared else a.dtype):
@@ -127,8 +125,7 @@ _OF_WORDS: Final = ("LOGISTIC", "TANH", "RELU", "ABS")
 
 def unary(context: Context, operator: RawOperator) -> None:
     """LOGISTIC, TANH, RELU and other functions of one value."""
-    (x,) = context.inputs(operator, 1)
-    y = context.output(operator)
+    (x,), y = context.inputs_and_output(operator, 1)
     expect_shape(y, x.shape)
     bytes_ = is_byte(x) and is_byte(y)
     if operator.kind == "LEAKY_RELU":
@@ -172,8 +169,7 @@ def is_byte(x: Value) -> bool:
 
 def convert(context: Context, operator: RawOperator) -> None:
     """QUANTIZE and DEQUANTIZE."""
-    (x,) = context.inputs(operator, 1)
-    y = context.output(operator)
+    (x,), y = context.inputs_and_output(operator, 1)
     expect_shape(y, x.shape)
     if x.dtype.kind in "iu" and x.quantisation is None:
         refuse("its input has no quantisation")
@@ -184,8 +180,7 @@ def convert(context: Context, operator: RawOperator) -> None:
 
 def cast(context: Context, operator: RawOperator) -> None:
     """CAST: stored values are cast as they are, whatever they stand for."""
-    (x,) = context.inputs(operator, 1)
-    y = context.output(operator)
+    (x,), y = context.inputs_and_output(operator, 1)
     expect_shape(y, x.shape)
     if x.quantisation or y.quantisation or (x.dtype.kind == "f" and y.dtype.kind != "f"):
         emit(context, operator, {"b": "truth", "f": "real_cast"}.get(y.dtype.kind, "cast"), [x], y)

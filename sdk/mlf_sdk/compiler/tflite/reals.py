@@ -46,8 +46,7 @@ _REDUCTIONS = {
 
 def pointwise(context: Context, operator: RawOperator) -> None:
     """Functions of one or two values of one type."""
-    inputs = context.inputs(operator, 1 if operator.kind in UNARY else 2)
-    y = context.output(operator)
+    inputs, y = context.inputs_and_output(operator, 1 if operator.kind in UNARY else 2)
     if operator.kind == "RELU_0_TO_1" and y.dtype == inputs[0].dtype == np.float32:
         expect_shape(y, inputs[0].shape)
         emit(context, operator, "clip", inputs, y, (0.0, 1.0))
@@ -62,8 +61,7 @@ def pointwise(context: Context, operator: RawOperator) -> None:
 def gelu(context: Context, operator: RawOperator) -> None:
     """GELU of real numbers."""
     options = operator.options("GeluOptions")
-    (x,) = context.inputs(operator, 1)
-    y = context.output(operator)
+    (x,), y = context.inputs_and_output(operator, 1)
     expect_shape(y, x.shape)
     if not x.dtype == y.dtype == np.float32:
         refuse(f"is not supported from {x.dtype} to {y.dtype}")
@@ -72,8 +70,7 @@ def gelu(context: Context, operator: RawOperator) -> None:
 
 def add_n(context: Context, operator: RawOperator) -> None:
     """ADD_N."""
-    inputs = context.inputs(operator, 2, 64)
-    y = context.output(operator)
+    inputs, y = context.inputs_and_output(operator, 2, 64)
     for x in inputs:
         expect_shape(x, y.shape)
     if stored_as(y, *inputs, types=(np.int8,)):
@@ -109,8 +106,7 @@ def stored_as(y: Value, *inputs: Value, types: tuple[type, ...]) -> bool:
 
 def select(context: Context, operator: RawOperator) -> None:
     """SELECT and SELECT_V2."""
-    inputs = context.inputs(operator, 3)
-    y = context.output(operator)
+    inputs, y = context.inputs_and_output(operator, 3)
     condition, a, b = inputs
     if condition.dtype.kind != "b" or not a.dtype == b.dtype == y.dtype:
         refuse(f"a choice by {condition.dtype} between {a.dtype} and {b.dtype} as {y.dtype}")
@@ -123,8 +119,7 @@ def select(context: Context, operator: RawOperator) -> None:
 
 def reduce(context: Context, operator: RawOperator) -> None:
     """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_ALL and REDUCE_ANY."""
-    x, where = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, where), y = context.inputs_and_output(operator, 2)
     axes = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(where, "axes")}))
     expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in axes], dtype=np.int64)))
     if x.dtype != y.dtype or (x.dtype.kind == "b") != (operator.kind in ("REDUCE_ALL", "REDUCE_ANY")):
@@ -143,8 +138,7 @@ def reduce(context: Context, operator: RawOperator) -> None:
 def cumsum(context: Context, operator: RawOperator) -> None:
     """CUMSUM."""
     options = operator.options("CumsumOptions") or refuse("has no options")
-    x, where = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, where), y = context.inputs_and_output(operator, 2)
     expect_shape(y, x.shape)
     stored_as(y, x, types=(np.int8,))
     context.add_operator(
@@ -161,8 +155,7 @@ def cumsum(context: Context, operator: RawOperator) -> None:
 def batch_matmul(context: Context, operator: RawOperator) -> None:
     """BATCH_MATMUL; with one constant matrix as a fully connected layer."""
     options = operator.options("BatchMatMulOptions") or refuse("has no options")
-    inputs = context.inputs(operator, 2)
-    y = context.output(operator)
+    inputs, y = context.inputs_and_output(operator, 2)
     inputs[1:] = real_weights(context, operator, inputs[0], inputs[1])
     quantised = stored_as(y, *inputs, types=(np.int8, np.int16))
     if min(len(x.shape) for x in inputs) < 2:
@@ -206,8 +199,7 @@ def turn(context: Context, operator: RawOperator, x: Value) -> Value:
 
 def log_softmax(context: Context, operator: RawOperator) -> None:
     """LOG_SOFTMAX."""
-    (x,) = context.inputs(operator, 1)
-    y = context.output(operator)
+    (x,), y = context.inputs_and_output(operator, 1)
     expect_shape(y, x.shape)
     if not x.shape:
         refuse("an input without dimensions")
@@ -221,8 +213,7 @@ def log_softmax(context: Context, operator: RawOperator) -> None:
 
 def l2_normalization(context: Context, operator: RawOperator) -> None:
     """L2_NORMALIZATION over the last axis."""
-    (x,) = context.inputs(operator, 1)
-    y = context.output(operator)
+    (x,), y = context.inputs_and_output(operator, 1)
     expect_shape(y, x.shape)
     options = operator.options("L2NormOptions")
     if not x.shape or x.shape[-1] > 1 << 15:
@@ -286,8 +277,7 @@ def resample(
 
 def mean(context: Context, operator: RawOperator) -> None:
     """MEAN."""
-    x, axes = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, axes), y = context.inputs_and_output(operator, 2)
     over = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(axes, "axes")}))
     expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in over], dtype=np.int64)))
     rounding = None if y.dtype.kind == "f" else Rounding.TFLM

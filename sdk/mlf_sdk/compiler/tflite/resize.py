@@ -88,8 +88,7 @@ def _resample_bytes(
 
 
 def _resized(context: Context, operator: RawOperator) -> tuple[Value, Value]:
-    x, size = context.inputs(operator, 2)
-    y = context.output(operator)
+    (x, size), y = context.inputs_and_output(operator, 2)
     if len(x.shape) != 4:
         refuse(f"an input of shape {x.shape}; height, width and channels with a batch are needed")
     expect_shape(y, (x.shape[0], *whole_numbers(size, "size"), x.shape[3]))
