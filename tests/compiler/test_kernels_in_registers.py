@@ -11,6 +11,7 @@ import pytest
 
 from compiled_models import KernelRunner
 from core_images import MACHINES, run_on_core
+from interpret import interpret
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels import conv_4x4, conv_pairs_2ch, depthwise_in_registers
@@ -20,7 +21,6 @@ from mlf_sdk.compiler.kernels.rescale import Form, low_words
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import assembly
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
-from mlf_sdk.compiler.microkernels.interpret import interpret
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite

@@ -13,6 +13,7 @@ import pytest
 
 from compiled_models import KernelRunner
 from core_images import MACHINES, emulator, image_text, link, run_on_core, vectors_of
+from interpret import interpret
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels import lanes, lanes_common, lanes_depthwise, lanes_elements
@@ -20,7 +21,6 @@ from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import assembly
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
-from mlf_sdk.compiler.microkernels.interpret import interpret
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite

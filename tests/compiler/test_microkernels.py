@@ -14,6 +14,7 @@ import pytest
 import toy_microkernel
 from ccode import compiler
 from core_images import MACHINES, MISSING, START, emulate, emulator, image_text, link
+from interpret import interpret
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels import conv_2ch_int8, mve, mve_depthwise, mve_row_code, mve_row_tile, scalar
@@ -24,7 +25,6 @@ from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import assembly, recorded, static_function
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set, read_instruction_set
-from mlf_sdk.compiler.microkernels.interpret import interpret
 from mlf_sdk.compiler.microkernels.operations import PYTHON_FUNCTIONS, signed
 from mlf_sdk.compiler.microkernels.plain import plain
 from mlf_sdk.compiler.schedule import Choice

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from interpret import interpret
 from mlf_sdk.compiler.kernels.mve_gather import Patches, record
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
-from mlf_sdk.compiler.microkernels.interpret import interpret
 from recorded import run_c
 
 MEANINGS = instruction_set("mve").meanings

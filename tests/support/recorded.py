@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from ccode import WARNINGS, call, sanitizing
+from interpret import interpret
 from mlf_sdk.compiler.microkernels.builder import Builder
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
-from mlf_sdk.compiler.microkernels.interpret import interpret
 from mlf_sdk.compiler.microkernels.plain import plain
 
 _CHECKS = ("-fsanitize=undefined", "-fno-sanitize-recover=all")

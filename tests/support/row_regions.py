@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from mlf_sdk.compiler.graph import Graph
@@ -10,6 +11,7 @@ from mlf_sdk.compiler.operators import SCRATCH_BYTES, Operator
 from mlf_sdk.compiler.rows.choose import streamed
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.needs import firings_of
+from mlf_sdk.compiler.rows.pull import Region
 from mlf_sdk.compiler.rows.tiles import row_tiles
 from mlf_sdk.compiler.schedule import Choice, candidates
 from mlf_sdk.errors import InputError
@@ -51,3 +53,32 @@ def with_streamed_input(graph: Graph, choice: Choice, *, least: bool) -> Graph |
         return streamed(graph, lambda part, one: candidates(part, one, choice), least=least)
     except InputError:
         return None
+
+
+def lost_row(region: Region, order: Sequence[int], rings: Mapping[int, int]) -> str:
+    """Name the first row that is read after it left its ring, or before it was made; empty: there is none.
+
+    Args:
+        order: of firings, as of `Pulled`.
+        rings: rows that each ring holds: the newest ones.
+    """
+    made = dict.fromkeys(region.makers, 0) | dict.fromkeys(region.streamed, 0)
+    done = [0] * len(region.operators)
+    for k in order:
+        if k >= len(region.firings):
+            continue
+        one = region.firings[k]
+        for x, first in one.first.items():
+            while x in region.streamed and made[x] <= one.last[x][done[k]]:
+                made[x] += 1
+            if x not in made:
+                continue
+            name = region.graph.values[x].name
+            if made[x] <= one.last[x][done[k]]:
+                return f"'{name}' row {one.last[x][done[k]]} was not made yet"
+            if x in rings and first[done[k]] < made[x] - rings[x]:
+                return f"'{name}' row {first[done[k]]} was overwritten"
+        for y in region.operators[k].outputs:
+            made[y] = one.made[done[k]]
+        done[k] += 1
+    return ""

@@ -33,5 +33,5 @@ An operation is a row of `operations.MEANINGS` and its spelling a row of an inst
 Operations on lanes of vectors, on memory, or with several results have assignments as their meaning
 (`assignments`). A kind of register may ask for another file of registers (vectors, predicates) or a group of
 the general ones (`builder.Kind`); an instruction set may extend another.
-`interpret.interpret` runs a recorded microkernel in numpy; tests compare it with the C and the assembly.
+Tests run operations in numpy (`tests/support/interpret.py`) and compare that with the C and the assembly.
 """

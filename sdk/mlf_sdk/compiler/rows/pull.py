@@ -159,32 +159,3 @@ class _Pull:
         for x in self.region.inputs:
             distance = max(0, end - self.needed(x) * row_bytes(values[x]))
             self.distances[y, x] = max(self.distances.get((y, x), 0), distance)
-
-
-def lost_row(region: Region, order: Sequence[int], rings: Mapping[int, int]) -> str:
-    """Name the first row that is read after it left its ring, or before it was made; empty: there is none.
-
-    Args:
-        order: of firings, as of `Pulled`.
-        rings: rows that each ring holds: the newest ones.
-    """
-    made = dict.fromkeys(region.makers, 0) | dict.fromkeys(region.streamed, 0)
-    done = [0] * len(region.operators)
-    for k in order:
-        if k >= len(region.firings):
-            continue
-        one = region.firings[k]
-        for x, first in one.first.items():
-            while x in region.streamed and made[x] <= one.last[x][done[k]]:
-                made[x] += 1
-            if x not in made:
-                continue
-            name = region.graph.values[x].name
-            if made[x] <= one.last[x][done[k]]:
-                return f"'{name}' row {one.last[x][done[k]]} was not made yet"
-            if x in rings and first[done[k]] < made[x] - rings[x]:
-                return f"'{name}' row {first[done[k]]} was overwritten"
-        for y in region.operators[k].outputs:
-            made[y] = one.made[done[k]]
-        done[k] += 1
-    return ""

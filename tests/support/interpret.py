@@ -59,7 +59,7 @@ def interpret(builder: Builder, meanings: Mapping[str, str], given: Memory, **wo
             values[o.results[0]] = values[o.operands[0]]
         elif o.name in codes and not (o.operands and o.operands[0].kind.unit):
             names = dict(zip("abc", (values[r] for r in o.operands), strict=False))
-            value = eval(codes[o.name], PYTHON_FUNCTIONS, {**names, "i": o.i})  # noqa: S307 - of our own tables
+            value = eval(codes[o.name], PYTHON_FUNCTIONS, {**names, "i": o.i})
             values[o.results[0]] = signed(value)
         elif o.operands:
             _access(o, values)
