@@ -3,20 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value, all_values
 from mlf_sdk.compiler.kernels.floats.functions import literal, number
-from mlf_sdk.compiler.kernels.kernel import (
-    Kernel,
-    broadcast,
-    c_type,
-    of_elements,
-    of_operands,
-    operands,
-)
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, loops, of_elements, of_operands, operands, place
 from mlf_sdk.compiler.kernels.scaling import (
     QUOTIENT,
     RESCALE_INT32,
@@ -30,6 +24,7 @@ from mlf_sdk.compiler.kernels.scaling import (
 from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Operator, Rounding, Table
 from mlf_sdk.compiler.reference import evaluate
 from mlf_sdk.compiler.reference.stored import WIDE, argument_of, sigmoid_table
+from mlf_sdk.compiler.regions import strides
 from mlf_sdk.compiler.requantise import (
     COMPARED_SHIFT,
     COMPARISONS,
@@ -158,6 +153,26 @@ def stored(graph: Graph, operator: Map) -> Kernel | None:
     lines += [f"        y0[{places[2]}] = ({c_type(y.dtype)}){result};", "    }", ""]
     family, body, overlaps = operator.expression.function, "\n".join(lines), of_operands(values, y)
     return Kernel(family, parameters, body, helpers=helpers, constants=constants, overlaps=overlaps)
+
+
+def broadcast(values: Sequence[Value], y: Value) -> tuple[list[str], list[str]]:
+    """Loops over the output, and the places in each operand and in the output."""
+    rank = len(y.shape)
+    distances = []
+    for value in (*values, y):
+        shape = (1,) * (rank - len(value.shape)) + value.shape
+        distances.append([0 if e == 1 else d for e, d in zip(shape, strides(shape), strict=True)])
+    groups: list[tuple[int, list[int]]] = []
+    for axis in range(rank):
+        if y.shape[axis] == 1:
+            continue
+        here = [d[axis] for d in distances]
+        if groups and all(old == new * y.shape[axis] for old, new in zip(groups[-1][1], here, strict=True)):
+            groups[-1] = (groups[-1][0] * y.shape[axis], here)
+        else:
+            groups.append((y.shape[axis], here))
+    places = [place("i", (here[number] for _, here in groups)) for number in range(len(values) + 1)]
+    return loops("i", (extent for extent, _ in groups)), places
 
 
 def _binary_value(operator: Map, a: Value, b: Value, y: Value) -> tuple[str, dict[str, str]]:

@@ -16,7 +16,6 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Array, Operator, Window
-from mlf_sdk.compiler.regions import strides
 from mlf_sdk.ir.step import Stream
 
 C_TYPES: Final = {
@@ -242,26 +241,6 @@ def place(letter: str, steps: Iterable[int]) -> str:
     return " + ".join(f"{letter}{k} * {step}" for k, step in enumerate(steps) if step) or "0"
 
 
-def broadcast(values: Sequence[Value], y: Value) -> tuple[list[str], list[str]]:
-    """Loops over the output, and the places in each operand and in the output."""
-    rank = len(y.shape)
-    distances = []
-    for value in (*values, y):
-        shape = (1,) * (rank - len(value.shape)) + value.shape
-        distances.append([0 if e == 1 else d for e, d in zip(shape, strides(shape), strict=True)])
-    groups: list[tuple[int, list[int]]] = []
-    for axis in range(rank):
-        if y.shape[axis] == 1:
-            continue
-        here = [d[axis] for d in distances]
-        if groups and all(old == new * y.shape[axis] for old, new in zip(groups[-1][1], here, strict=True)):
-            groups[-1] = (groups[-1][0] * y.shape[axis], here)
-        else:
-            groups.append((y.shape[axis], here))
-    places = [place("i", (here[number] for _, here in groups)) for number in range(len(values) + 1)]
-    return loops("i", (extent for extent, _ in groups)), places
-
-
 Overlaps = dict[int, int]
 """Bytes by the number of an input: every output may start this far, or further, before the start of it."""
 
@@ -269,16 +248,6 @@ Overlaps = dict[int, int]
 def may_share(x: Value, y: Value) -> bool:
     """True where C lets accesses to both types meet in one memory."""
     return x.dtype == y.dtype or 1 in (x.dtype.itemsize, y.dtype.itemsize)
-
-
-def least_distance(read_from: Array, written: Array) -> int:
-    """Least distance at which a kernel reads every byte before it writes over it.
-
-    Args:
-        read_from: lowest byte of the input that each part of the kernel's work reads, in order of time.
-        written: end of what is written of the output before the last read of each part; never falls.
-    """
-    return max(0, int((written - read_from).max(initial=0)))
 
 
 def of_elements(x: Value, y: Value, number: int = 0) -> Overlaps:
@@ -298,10 +267,16 @@ def of_operands(operands: Sequence[Value], y: Value) -> Overlaps:
 
 
 def of_parts(x: Value, y: Value, read_from: Array, written: Array) -> Overlaps:
-    """Overlaps of a kernel with one input; both arrays count elements, see `least_distance`."""
+    """Overlaps of a kernel with one input: at the least distance it reads every byte before it writes over it.
+
+    Args:
+        read_from: lowest element of the input that each part of the kernel's work reads, in order of time.
+        written: elements of the output that are written before the last read of each part; never falls.
+    """
     if not may_share(x, y):
         return {}
-    return {0: least_distance(read_from * x.dtype.itemsize, written * y.dtype.itemsize)}
+    distances = written * y.dtype.itemsize - read_from * x.dtype.itemsize
+    return {0: max(0, int(distances.max(initial=0)))}
 
 
 def of_windows(x: Value, y: Value, window: Window, pixel_written: int) -> Overlaps:

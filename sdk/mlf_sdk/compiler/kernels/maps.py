@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.elementwise import broadcast
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number, text_of
-from mlf_sdk.compiler.kernels.kernel import Kernel, broadcast, c_type, of_operands, operands
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, of_operands, operands
 from mlf_sdk.compiler.operators import Call, Map
 
 LETTERS = "abcdefgh"
