@@ -156,10 +156,3 @@ def test_too_little_memory_is_refused_before_anything_is_written(
             zephyr_base=str(base),
         )
     assert not (tmp_path / "app").exists()
-
-
-def test_the_dynamic_executor_is_refused(make_tree: MakeTree, tiny: Path, tmp_path: Path):
-    with pytest.raises(InputError, match="for bare metal and for the host only") as caught:
-        generate(tiny, tmp_path / "app", make_tree("4.1.0"), executor="graph")
-    assert "without --executor" in caught.value.hint
-    assert not (tmp_path / "app").exists()

@@ -132,6 +132,7 @@ USER_FILES = frozenset(  # written once, then the user's
         "app.cmake",
         "app.ld",
         "prj.conf",
+        "smp.conf",
         "src/main.c",
     }
 )

@@ -32,7 +32,7 @@ PLATFORMS = ("baremetal", "host", "zephyr")
 TOOLCHAINS = ("gcc", "clang", "zig")
 _PORT_HELP = (
     "Board that runs the image already: path, socket://HOST:PORT, rfc2217://HOST:PORT, "
-    "usb:VID:PID[:SERIAL], or auto (by the board's USB ids)."
+    "usb:VID:PID[:SERIAL], or auto (by the board's USB ids); through MCUmgr's SMP: smp:PORT, smp:udp:HOST."
 )
 
 

@@ -133,9 +133,10 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
     check_sources(unique, board, options)
     check_instructions(unique, board, options)
     if options.executor == "graph":
-        from mlf_sdk.targets.boards.requirements import check_store
+        from mlf_sdk.codegen.dynamic import check_dynamic
 
-        check_store(unique, board)
+        for model in unique:
+            check_dynamic(model)
     if options.trust or options.session_keys:
         from mlf_sdk.targets.boards.signatures import check_session_keys, check_signatures
 

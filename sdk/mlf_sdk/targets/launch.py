@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.boards.load import machine_of, with_arguments
-from mlf_sdk.targets.boards.row import Board, MachineMemory
+from mlf_sdk.targets.boards.row import Board, MachineMemory, Memory
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.wire.codes import DeviceError, DeviceFaultError, NoAnswerError
 from mlf_sdk.wire.link import Timeouts
@@ -230,3 +230,10 @@ def _kept_memory(board: Board) -> MachineMemory | None:
     more = [m.origin for m in board.memories if m.kind == "ram" and m.name != board.ram.name]
     main = (m for m in machine.memories if m.main)
     return next((m for m in main if any(0 <= at - m.origin < m.size_bytes for at in more)), None)
+
+
+def slots_memory(board: Board) -> Memory | None:
+    """Return the memory of an emulated board that simulated flash with slots lies in: a file can keep it."""
+    kept = _kept_memory(board)
+    more = (m for m in board.memories if m.kind == "ram" and m.name != board.ram.name and not m.zephyr)
+    return next((m for m in more if kept and 0 <= m.origin - kept.origin < kept.size_bytes), None)

@@ -238,16 +238,18 @@ class DeviceParams:
         while offset < len(data):
             size = min(room, self._piece, stop - offset if offset < stop else room)
             piece = data[offset : offset + (size // unit * unit if 0 < unit <= size else size)]
-            if self._write_piece(offset, piece, until):
+            verifies = offset + len(piece) == stop  # which takes its time
+            tries_until = until if verifies else self._try_until(until)
+            if self._write_piece(offset, piece, until, tries_until):
                 offset += len(piece)
                 if progress is not None:
                     progress(offset, len(data))
 
-    def _write_piece(self, offset: int, piece: bytes, until: Deadline) -> bool:
+    def _write_piece(self, offset: int, piece: bytes, until: Deadline, tries_until: Deadline) -> bool:
         """Write a piece; False: it was lost, and the next one is to be smaller."""
         body = struct.pack("<I", offset) + piece
         try:
-            self._call(self.REQUESTS[1], body, self._try_until(until))
+            self._call(self.REQUESTS[1], body, tries_until)
         except NoAnswerError:
             self._shrink()
         else:

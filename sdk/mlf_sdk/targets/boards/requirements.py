@@ -257,24 +257,6 @@ _BLOB_AT = 64  # MLF_STORE_BLOB_AT of crt/params/mlf_store.h
 _ERASE_BYTES = 64  # MLF_STORE_RAM_ERASE_BYTES of crt/params/mlf_store_ram.h
 
 
-def check_store(models: Sequence[Model], board: Board) -> None:
-    """Check that the dynamic executor can run the models on the board.
-
-    Raises:
-        NotPossibleError: a model of another executor, or a platform without a store.
-    """
-    from mlf_sdk.codegen.dynamic import check_dynamic
-
-    for model in models:
-        check_dynamic(model)
-    if board.platform not in ("baremetal", "host"):
-        raise NotPossibleError(
-            "the dynamic executor is there for bare metal and for the host only",
-            where=f"board {board.name}",
-            hint="Choose such a board, or generate without --executor.",
-        )
-
-
 def store_bytes_of(layout: ModelLayout, *, sealed: bool = False) -> int:
     """Bytes of the slots of one model; 0 when it has no parameters.
 
@@ -291,7 +273,7 @@ def store_bytes_of(layout: ModelLayout, *, sealed: bool = False) -> int:
 
 
 def store_values(board: Board, store_bytes: int) -> dict[str, Any]:
-    """Values for ``dynamic_model.c.j2``: the section of the slots, or that they are kept in a file.
+    """Values for ``dynamic_model.c.j2``: the section of the slots, or that a file or a partition has them.
 
     A board with more RAM than it runs in keeps them there, else they share the RAM of everything else.
 
@@ -299,7 +281,9 @@ def store_values(board: Board, store_bytes: int) -> dict[str, Any]:
         DoesNotFitError: no RAM of the board is as large.
     """
     if board.platform == "host":
-        return {"store": {"in_file": True, "section": ""}}
+        return {"store": {"kind": "file", "section": ""}}
+    if board.platform == "zephyr":
+        return {"store": {"kind": "flash", "section": ""}}
     more = [m for m in board.memories if m.kind == "ram" and m.name != board.ram.name]
     fitting = [m for m in more if m.size_bytes >= store_bytes]
     if not fitting and store_bytes > board.ram.size_bytes:
@@ -310,4 +294,4 @@ def store_values(board: Board, store_bytes: int) -> dict[str, Any]:
             hint="Generate without --executor, or choose a board with more memory.",
         )
     section = f".mlf.{fitting[0].name}.noinit" if fitting else ".bss.noinit"
-    return {"store": {"in_file": False, "section": section}}
+    return {"store": {"kind": "ram", "section": section}}

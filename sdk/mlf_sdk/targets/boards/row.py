@@ -154,12 +154,13 @@ class Rpc(_Row, frozen=True, kw_only=True):
 class ZephyrNames(_Row, frozen=True, kw_only=True):
     """Zephyr's names of the board: before 3.7 and since; empty: Zephyr does not have it.
 
-    ``native``: what is built for it is a program of this machine.
+    ``native``: it is a program of this machine. ``simulated_flash``: label of one for slots.
     """
 
     old: str = ""
     new: str = ""
     native: bool = False
+    simulated_flash: str = ""
 
 
 class Flasher(_Row, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import Transport
 
 Console = Callable[[str], None]
+_SMP = "smp:"
 
 
 def start_baud(choice: TargetChoice, board: Board | None) -> int:
@@ -48,7 +49,12 @@ def open_chosen_port(choice: TargetChoice, board: Board | None = None) -> Transp
     """
     if choice.port is None:
         raise InputError("no port was given", where="--port", hint="Name the board's port: --port PORT.")
-    return open_port(resolve_port(choice.port, board), baud=start_baud(choice, board))
+    baud = start_baud(choice, board)
+    if choice.port.startswith(_SMP):
+        from mlf_sdk.targets.serial.smp import open_smp  # needs smpclient
+
+        return open_smp(resolve_port(choice.port.removeprefix(_SMP), board), baud=baud)
+    return open_port(resolve_port(choice.port, board), baud=baud)
 
 
 @contextmanager

@@ -15,7 +15,10 @@ from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.load import load_board, load_boards
+from mlf_sdk.targets.boards.requirements import store_values
 from mlf_sdk.targets.boards.row import Board, Rpc, ZephyrNames
+from mlf_sdk.targets.host import crt_folders
+from mlf_sdk.targets.launch import slots_memory
 from mlf_sdk.targets.target import ZEPHYR
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.profile import ZephyrProfile, profile_of
@@ -108,8 +111,16 @@ def zephyr_naming(board: Board, tree: ZephyrTree) -> ZephyrNaming:
 
 def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) -> PlatformFiles:
     """Return the files of a Zephyr application, or with the option ``library`` of a module only."""
+    if options.executor == "graph" and options.app == "library":
+        raise InputError(
+            "a library has the static executor",
+            where="--executor",
+            hint="Leave out --library or --executor.",
+        )
     profile = target.profile
     regions, code = _placed(board, options)
+    simulated = board.zephyr.simulated_flash if options.executor == "graph" else ""
+    slots = slots_memory(board) if simulated else None
     values = {
         "z": {
             "series": profile.series,
@@ -121,7 +132,11 @@ def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) ->
             "rpc_max_payload": board.rpc.max_payload,
             "regions": regions,
             "code_region": code,
-        }
+            "slots": slots,
+            "smp_shell": board.uart is not None and board.uart.driver == "cmsdk",
+            "simulated_flash": simulated,
+        },
+        **store_values(board, 0),
     }
     files = {}
     templates = dict(_MODULE)
@@ -137,24 +152,20 @@ def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) ->
         templates["sample.yaml"] = "zephyr/sample.yaml.j2"
         folder = "common" if options.app == "mlperf" else "zephyr"
         templates["src/main.c"] = f"{folder}/main_{options.app}.c.j2"
+        if options.app == "rpc" and profile.smp:
+            templates["smp.conf"] = "zephyr/smp.conf.j2"
+        name = target.board.replace("/", "_")
         if board.zephyr.native and options.app in ("rpc", "mlperf"):
-            name = target.board.replace("/", "_")
             files[f"boards/{name}.conf"] = template_text("zephyr/native.conf.j2", values)
+        if slots is not None:
+            templates[f"boards/{name}.overlay"] = "zephyr/slots.overlay.j2"
     return PlatformFiles(
         board=board.name,
         title=board.title,
         is_host=False,
         files=files,
         runtime_sources=(),
-        crt_folders=(
-            "include",
-            "src",
-            "rpc",
-            *(("mlperf",) if options.app == "mlperf" else ()),
-            "platform",
-            "zephyr",
-            *(("cmsis",) if options.cmsis_nn is not None else ()),
-        ),
+        crt_folders=(*dict.fromkeys(("include", "src", "rpc", "platform", "zephyr", *crt_folders(options))),),
         templates=templates,
         model_templates=_MODEL,
         values=values,

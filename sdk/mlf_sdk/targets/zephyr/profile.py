@@ -12,6 +12,7 @@ from mlf_sdk.targets.zephyr.tree import ZephyrVersion
 
 _EXTRA_MODULES = ZephyrVersion(3, 3, 0)
 _CPP = ZephyrVersion(3, 3, 0)
+_SMP = ZephyrVersion(3, 7, 0)
 _NATIVE_PTY = ZephyrVersion(4, 1, 99)
 
 
@@ -23,12 +24,14 @@ class ZephyrProfile(msgspec.Struct, frozen=True, kw_only=True):
         extra_modules: the CMake variable that takes more modules.
         stdinout: the option that connects the native board's UART to standard input and output.
         cpp: the option that compiles C++.
+        smp: MCUmgr has the options that ``smp.conf`` names.
     """
 
     series: str
     extra_modules: str
     stdinout: str
     cpp: str
+    smp: bool
 
 
 def profile_of(version: ZephyrVersion) -> ZephyrProfile:
@@ -40,4 +43,5 @@ def profile_of(version: ZephyrVersion) -> ZephyrProfile:
         if version >= _NATIVE_PTY
         else "CONFIG_NATIVE_UART_0_ON_STDINOUT",
         cpp="CONFIG_CPP" if version >= _CPP else "CONFIG_CPLUSPLUS",
+        smp=version >= _SMP,
     )

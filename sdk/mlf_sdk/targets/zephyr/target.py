@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlf_sdk.codegen.lock import LockZephyr, read_lock
+from mlf_sdk.codegen.lock import Lock, LockZephyr, read_lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.errors import InputError
@@ -122,12 +122,22 @@ class ZephyrTarget(BoardTarget):
         self, image: Path | None, *, timeout_s: float, console: Log | None = None
     ) -> AbstractContextManager[Session]:
         """See Target."""
-        from mlf_sdk.targets.launch import open_emulated, open_program  # sessions and numpy take time to load
+        from mlf_sdk.targets.launch import (  # sessions and numpy take time to load
+            open_emulated,
+            open_program,
+            with_slots,
+        )
 
         elf = self.image_to_start(image)
         if self.board.zephyr.native:
             return open_program(elf, timeout_s=timeout_s, console=console)
-        return open_emulated(self.board, elf, timeout_s=timeout_s, console=console)
+        return open_emulated(with_slots(self.board, elf), elf, timeout_s=timeout_s, console=console)
+
+    def keep_slots(self, lock: Lock, image: Path) -> None:
+        """See Target."""
+        from mlf_sdk.targets.launch import keep_emulated_slots
+
+        keep_emulated_slots(lock, self.board, image)
 
     def with_emulator(self, arguments: Iterable[str]) -> Target:
         """See Target."""
