@@ -29,6 +29,8 @@ class TensorSpec:
     data: Array | None = None
     signature: tuple[int, ...] = ()
     variable: bool = False
+    sparse: tuple[tuple[int, ...], tuple[int, ...], tuple[Any, ...]] | None = None
+    """Order of dimensions, dimensions of blocks, and for each level a size or ``(segments, indices)``."""
 
 
 @dataclass
@@ -140,8 +142,11 @@ def _tensor(b: Any, tensor: TensorSpec, buffer: int) -> Any:
         tflite.QuantizationParametersAddZeroPoint(b, points)
         tflite.QuantizationParametersAddQuantizedDimension(b, tensor.axis)
         quantisation = tflite.QuantizationParametersEnd(b)
+    sparsity = None if tensor.sparse is None else _sparsity(b, *tensor.sparse)
     tflite.TensorStart(b)
     tflite.TensorAddShape(b, shape)
+    if sparsity is not None:
+        tflite.TensorAddSparsity(b, sparsity)
     tflite.TensorAddType(b, _TYPES[tensor.dtype])
     tflite.TensorAddBuffer(b, buffer)
     tflite.TensorAddName(b, name)
@@ -152,6 +157,36 @@ def _tensor(b: Any, tensor: TensorSpec, buffer: int) -> Any:
     if quantisation is not None:
         tflite.TensorAddQuantization(b, quantisation)
     return tflite.TensorEnd(b)
+
+
+def _sparsity(b: Any, order: tuple[int, ...], blocks: tuple[int, ...], levels: tuple[Any, ...]) -> Any:
+    tables = []
+    for level in levels:
+        vectors = []
+        for values in () if isinstance(level, int) else level:
+            array = b.CreateNumpyVector(np.array(values, np.uint8))
+            tflite.Uint8VectorStart(b)
+            tflite.Uint8VectorAddValues(b, array)
+            vectors.append(tflite.Uint8VectorEnd(b))
+        tflite.DimensionMetadataStart(b)
+        if isinstance(level, int):
+            tflite.DimensionMetadataAddDenseSize(b, level)
+        else:
+            tflite.DimensionMetadataAddFormat(b, tflite.DimensionType.SPARSE_CSR)
+            tflite.DimensionMetadataAddArraySegmentsType(b, tflite.SparseIndexVector.Uint8Vector)
+            tflite.DimensionMetadataAddArraySegments(b, vectors[0])
+            tflite.DimensionMetadataAddArrayIndicesType(b, tflite.SparseIndexVector.Uint8Vector)
+            tflite.DimensionMetadataAddArrayIndices(b, vectors[1])
+        tables.append(tflite.DimensionMetadataEnd(b))
+    lists = _ints(b, order), _ints(b, blocks)
+    dimensions = _vector(
+        b, tflite.SparsityParametersStartDimMetadataVector, tables, "PrependUOffsetTRelative"
+    )
+    tflite.SparsityParametersStart(b)
+    tflite.SparsityParametersAddTraversalOrder(b, lists[0])
+    tflite.SparsityParametersAddBlockMap(b, lists[1])
+    tflite.SparsityParametersAddDimMetadata(b, dimensions)
+    return tflite.SparsityParametersEnd(b)
 
 
 def _operator(b: Any, operator: OperatorSpec, kinds: list[tuple[str, int]]) -> Any:

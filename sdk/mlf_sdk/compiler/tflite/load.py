@@ -43,7 +43,7 @@ BUILDERS: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(("QUANTIZE", "DEQUANTIZE"), "pointwise:convert"),
     "CAST": "pointwise:cast",
-    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), "movement:reshape"),
+    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "DENSIFY"), "movement:reshape"),
     **dict.fromkeys(("PAD", "PADV2"), "movement:pad"),
     "MIRROR_PAD": "movement:mirror_pad",
     "CONCATENATION": "movement:concatenation",

@@ -44,7 +44,7 @@ def move(
 
 
 def reshape(context: Context, operator: RawOperator) -> None:
-    """RESHAPE, SQUEEZE and EXPAND_DIMS; the shape is the output's."""
+    """RESHAPE, SQUEEZE and EXPAND_DIMS, of the output's shape; DENSIFY of a constant, which is read dense."""
     x = context.input(operator.inputs[0])
     y = context.output(operator)
     expect_elements(y, x.elements)

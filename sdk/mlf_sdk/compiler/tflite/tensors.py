@@ -89,10 +89,30 @@ class TensorReader:
         )
         if flaw or dtype is None:
             return raw_tensor
-        return _with_quantisation(self._with_data(raw_tensor, tensor.Buffer(), packed=kind == _INT4), tensor)
+        read = self._with_sparse_data if tensor.Sparsity() is not None else self._with_data
+        return _with_quantisation(read(raw_tensor, tensor), tensor)
 
-    def _with_data(self, raw_tensor: RawTensor, buffer: int, *, packed: bool) -> RawTensor:
+    def _with_sparse_data(self, raw_tensor: RawTensor, tensor: Any) -> RawTensor:  # noqa: ANN401
+        """The tensor with all elements of a sparse constant."""
+        from mlf_sdk.compiler.tflite.sparse import SparseError, dense  # few models have one
+
+        known = 0 <= tensor.Buffer() < self.model.BuffersLength()
+        size = self.model.Buffers(tensor.Buffer()).DataLength() if known else 0
+        if raw_tensor.dtype is None or tensor.Type() == _INT4 or not size or size % raw_tensor.dtype.itemsize:
+            return replace(
+                raw_tensor, flaw=f"is sparse, with {size} bytes of data of type {raw_tensor.dtype}"
+            )
+        stored = self._with_data(replace(raw_tensor, shape=(size // raw_tensor.dtype.itemsize,)), tensor)
+        if stored.data is None:
+            return stored
+        try:
+            return replace(raw_tensor, data=dense(tensor.Sparsity(), stored.data, raw_tensor.shape))
+        except SparseError as error:
+            return replace(raw_tensor, flaw=error.what)
+
+    def _with_data(self, raw_tensor: RawTensor, tensor: Any) -> RawTensor:  # noqa: ANN401
         """The tensor with its constant data, if any; a byte of int4 holds two values, the low half first."""
+        buffer, packed = tensor.Buffer(), tensor.Type() == _INT4
         count = self.model.BuffersLength()
         if not 0 <= buffer < count:
             return replace(raw_tensor, flaw=f"names buffer {buffer}; there are {count}")
