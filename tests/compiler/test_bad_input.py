@@ -53,6 +53,8 @@ def weights(m: Maker) -> TensorSpec:
         (lambda m, y: setattr(y, "scale", (float("nan"),)), "has the scale nan"),
         (lambda m, y: setattr(y, "scale", (float("inf"),)), "has the scale inf"),
         (lambda m, y: setattr(y, "scale", (-0.5,)), "has the scale -0.5"),
+        (lambda m, y: setattr(y, "scale", (1e-40,)), "has the scale 9.9.*e-41; it must lie between 8e-25"),
+        (lambda m, y: setattr(y, "scale", (3e38,)), "has the scale 3.*e.38; it must lie between 8e-25"),
         (lambda m, y: setattr(y, "scale", ()), "operator 0 CONV_2D .*: a tensor has no quantisation; convert"),
         (lambda m, y: setattr(y, "zero_point", (128,)), "has the zero point 128; int8 can't hold it"),
         (lambda m, y: setattr(y, "shape", (1, 5, 6, 4)), r"height and width \(6, 6\) follow"),
@@ -208,3 +210,10 @@ def test_a_variable_has_one_type() -> None:
     )  # fmt: skip
     with pytest.raises(InputError, match="'y' is of float32; the variable 'v' holds int8"):
         read_variable(context, read)
+
+
+def test_real_numbers_are_stated_as_such(tmp_path: Path) -> None:
+    """Interpreters write real numbers, whatever the type of DEQUANTIZE's output is stated as."""
+    m = Maker(1)
+    y = m.spec.add("DEQUANTIZE", (m.input((1, 4)),), m.spec.tensor("y", "int32", (1, 4)))
+    assert "its output has the type int32; it is of real numbers" in faults_of(m.finish(y), tmp_path)

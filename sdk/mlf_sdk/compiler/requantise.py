@@ -27,9 +27,11 @@ class Multiplier:
 
     @classmethod
     def of(cls, real: float) -> Multiplier:
-        """The multiplier nearest to ``real``, which is finite."""
+        """The multiplier nearest to ``real``; the largest one where that is too large, or overflowed."""
         if real == 0:
             return cls(0, 0)
+        if real == math.inf:
+            return cls(INT32_MAX, 30)
         mantissa, shift = math.frexp(real)
         value = round_half_away(mantissa * (1 << 31))
         if value == 1 << 31:
@@ -156,7 +158,8 @@ def matrix_multiplier(a: Value, b: Value, y: Value) -> Multiplier:
 
 def quotient_multiplier(a: Value, b: Value, y: Value) -> Multiplier:
     """Multiplier of the quotient of two values, in single precision."""
-    return Multiplier.of(float(np.float32(a.scale) / (np.float32(b.scale) * np.float32(y.scale))))
+    with np.errstate(divide="ignore", over="ignore"):
+        return Multiplier.of(float(np.float32(a.scale) / (np.float32(b.scale) * np.float32(y.scale))))
 
 
 TOTAL_SHIFT = 20

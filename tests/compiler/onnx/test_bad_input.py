@@ -62,11 +62,23 @@ def test_structure(tmp_path: Path) -> None:
     assert "written by no node" in message(m.save(tmp_path / "output.onnx", "z"))
 
 
-@pytest.mark.parametrize("opset", [0, 5, 999])
+@pytest.mark.parametrize("opset", [0, -1, 999])
 def test_versions_of_operators(opset: int, tmp_path: Path) -> None:
     m = OnnxMaker(opset=opset)
     path = m.save(tmp_path / "m.onnx", m.add("Relu", m.input(1, 4)))
     assert f"operators of version {opset}" in message(path)
+
+
+@pytest.mark.parametrize(("opset", "kind"), [(6, "Add"), (5, "Softmax"), (1, "Reshape")])
+def test_operators_that_changed_since(opset: int, kind: str, tmp_path: Path) -> None:
+    m = OnnxMaker(opset=opset)
+    x = m.input(1, 4)
+    path = m.save(tmp_path / "m.onnx", m.add(kind, *([x, x] if kind == "Add" else [x])))
+    if kind == "Softmax":
+        load_onnx(path)
+        return
+    says = f"operators of version {opset}, of which {kind} changed until version 7"
+    assert says in message(path)
 
 
 def test_shapes_that_stay_open(tmp_path: Path) -> None:

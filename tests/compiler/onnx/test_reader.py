@@ -52,6 +52,13 @@ def agree(path: Path, shapes: dict[str, tuple[int, ...]]) -> Graph:
     return graph
 
 
+def test_old_versions_of_operators_that_stayed(tmp_path: Path) -> None:
+    m = OnnxMaker(opset=6)
+    y = m.add("Conv", m.input(1, 3, 5, 6), m.weights(4, 3, 3, 3), pads=[1, 1, 1, 1])
+    y = m.add("MaxPool", m.add("Clip", y, min=-0.2, max=0.3), kernel_shape=[2, 2], strides=[2, 2])
+    agree(m.save(tmp_path / "m.onnx", m.add("Softmax", m.add("Flatten", y))), {})
+
+
 def doubled(m: OnnxMaker, kind: str, x: str) -> str:
     """A constant of twice the elements, by way of one of the operators that can give more than they read."""
     if kind == "Concat":

@@ -151,19 +151,40 @@ class _Reader:
                 yield value.name, np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(code))
 
     def _opset(self, model: OnnxObject) -> int:
+        """Version of the standard operators that nodes are read in."""
         newest = self.onnx.defs.onnx_opset_version()
         result = [o.version for o in model.opset_import if o.domain in STANDARD]
         if not result:
             if any(node.domain in STANDARD for node in all_nodes(model.graph.node)):
                 self.faults.add("opset_import", "no version of the standard operators is stated")
             return int(newest)
-        if not FIRST_OPSET <= result[0] <= newest:
+        changed = self._changed(model, result[0]) if 1 <= result[0] < FIRST_OPSET else []
+        if changed:
             self.faults.add(
                 "opset_import",
-                f"operators of version {result[0]}; {FIRST_OPSET} to {newest} are known. "
+                f"operators of version {result[0]}, of which {', '.join(changed)} changed until version "
+                f"{FIRST_OPSET}. Convert the model with onnx.version_converter, or export it again",
+            )
+        elif not 1 <= result[0] <= newest:
+            self.faults.add(
+                "opset_import",
+                f"operators of version {result[0]}; 1 to {newest} are known. "
                 "Export the model again, or upgrade the package onnx",
             )
-        return int(result[0])
+        return max(int(result[0]), FIRST_OPSET)
+
+    def _changed(self, model: OnnxObject, version: int) -> list[str]:
+        """Standard operators of an old model that are others in the first version that is read."""
+        defs = self.onnx.defs
+        kinds = {n.op_type for n in all_nodes(model.graph.node) if n.domain in STANDARD}
+        known = sorted(kind for kind in kinds if defs.has(kind, FIRST_OPSET, ""))
+        return [
+            kind
+            for kind in known
+            if not defs.has(kind, version, "")
+            or defs.get_schema(kind, version, "").since_version
+            != defs.get_schema(kind, FIRST_OPSET, "").since_version
+        ]
 
     def _input(self, value: OnnxObject) -> RawInput | None:
         place = f"input {shown(value.name)}"

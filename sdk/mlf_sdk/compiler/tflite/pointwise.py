@@ -175,6 +175,8 @@ def convert(context: Context, operator: RawOperator) -> None:
         refuse("its input has no quantisation")
     if operator.kind == "QUANTIZE" and y.quantisation is None:
         refuse("its output has no quantisation")
+    if operator.kind == "DEQUANTIZE" and y.dtype.kind != "f":
+        refuse(f"its output has the type {y.dtype}; it is of real numbers")
     context.add_operator(Convert, operator, [x], y)
 
 
