@@ -182,3 +182,11 @@ def test_a_quantised_operator_with_channels_last_is_refused(tmp_path: Path) -> N
     graph = load_onnx(saved(0))
     assert graph.values[graph.outputs[0]].shape == (1, 4, 3, 3)
     assert "com.microsoft.QLinearAveragePool" in message(saved(1))
+
+
+@pytest.mark.parametrize("kind", ["Softmax", "Cast", "Gemm"])
+def test_absent_inputs_that_are_needed(kind: str, tmp_path: Path) -> None:
+    m = OnnxMaker()
+    m.input(1, 4)
+    y = m.add(kind, "", **({"to": 1} if kind == "Cast" else {}))
+    assert f"{kind} (" in message(m.save(tmp_path / "m.onnx", y))

@@ -73,9 +73,10 @@ def _shape(context: Context, raw: RawNode) -> None:
 
 
 def _cost(context: Context, raw: RawNode, feeds: dict[str, Array]) -> tuple[float, float] | None:
+    shapes = require_onnx().shape_inference
     try:
         return cost_of(raw, feeds, context.opset)
-    except require_onnx().shape_inference.InferenceError as error:
+    except (shapes.InferenceError, require_onnx().checker.ValidationError) as error:
         refuse(f"can't be computed from its constants: {str(error)[:200]}")
 
 

@@ -24,6 +24,7 @@ from mlf_sdk.compiler.tflite.file import RawOperator
 _LARGEST = {"MAXIMUM": "max", "MINIMUM": "min"}
 _OPTIONS = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
 
+_MOST_OF_RATIO: Final = 2.0**100  # of scales; single precision ends at 2**128
 _COMPARISONS: Final = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
 
 
@@ -147,6 +148,8 @@ def unary(context: Context, operator: RawOperator) -> None:
         expect_symmetric_words(x, y)
         if call.function in WIDE and y.scale != 2.0**-15:
             refuse(f"an output with the scale {y.scale}; {2.0**-15} is needed")
+    if x.quantisation and y.quantisation and x.scale / y.scale > _MOST_OF_RATIO:
+        refuse(f"the scale {y.scale} of its output is too small for the scale {x.scale} of its input")
     leaky = operator.kind == "LEAKY_RELU" and x.quantisation and y.quantisation
     table = bytes_ and call.function in BYTE_FUNCTIONS
     if (operator.kind == "RSQRT" and x.dtype != np.int8) or not (table or words or leaky):
