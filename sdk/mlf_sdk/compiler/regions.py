@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final, Literal
 
 import numpy as np
@@ -91,24 +91,25 @@ def mirror(x: Shape, before: Sequence[int], y: Shape, *, reflect: bool) -> Regio
 
 def concatenate(shapes: Sequence[Shape], axis: int, y: Shape) -> tuple[Region, ...]:
     """Each input at its place along ``axis``."""
-    result, at = [], 0
-    for number, shape in enumerate(shapes):
-        result.append(
-            box(shape, strides(shape), strides(y), target_offset=at * strides(y)[axis], input=number)
-        )
-        at += shape[axis]
-    return tuple(result)
+    places, to = _places(shapes, axis), strides(y)
+    return tuple(
+        box(shape, strides(shape), to, target_offset=at * to[axis], input=number)
+        for number, (shape, at) in enumerate(zip(shapes, places, strict=True))
+    )
 
 
 def split(x: Shape, axis: int, shapes: Sequence[Shape]) -> tuple[Region, ...]:
     """Each output from its place along ``axis``."""
-    result, at = [], 0
-    for number, shape in enumerate(shapes):
-        result.append(
-            box(shape, strides(x), strides(shape), source_offset=at * strides(x)[axis], output=number)
-        )
-        at += shape[axis]
-    return tuple(result)
+    places, source = _places(shapes, axis), strides(x)
+    return tuple(
+        box(shape, source, strides(shape), source_offset=at * source[axis], output=number)
+        for number, (shape, at) in enumerate(zip(shapes, places, strict=True))
+    )
+
+
+def _places(shapes: Sequence[Shape], axis: int) -> Iterator[int]:
+    """Place of each of some tensors that lie behind each other along an axis."""
+    return accumulate((shape[axis] for shape in shapes[:-1]), initial=0)
 
 
 def strided_slice(x: Shape, begin: Sequence[int], step: Sequence[int], extents: Shape) -> Region:

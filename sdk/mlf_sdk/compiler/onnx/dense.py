@@ -118,9 +118,8 @@ def _binary(node: Node, function: str, tensors: tuple[Tensor, Tensor], shape: Sh
     return node.emit(Map, tensors, tensors[0].dtype, shape, name, expression=Call.of(function, 2))
 
 
-def mat_mul(context: Context, node: Node) -> None:
-    """MatMul as in numpy."""
-    a, b = node.input(0), node.input(1)
+def product_shapes(a: Tensor, b: Tensor) -> tuple[Shape, Shape, Shape, Shape]:
+    """Shapes of operands as matrices, of their product, and of the result, which lacks axes as they do."""
     if not a.rank or not b.rank:
         refuse("operands need at least one axis")
     left = a.shape if a.rank > 1 else (1, *a.shape)
@@ -131,8 +130,14 @@ def mat_mul(context: Context, node: Node) -> None:
         batch = np.broadcast_shapes(left[:-2], right[:-2])
     except ValueError:
         refuse(f"operands {a.shape} and {b.shape} don't fit")
-    full = (*batch, left[-2], right[-1])
     shape = (*batch, *((left[-2],) if a.rank > 1 else ()), *((right[-1],) if b.rank > 1 else ()))
+    return left, right, (*batch, left[-2], right[-1]), shape
+
+
+def mat_mul(context: Context, node: Node) -> None:
+    """MatMul as in numpy."""
+    a, b = node.input(0), node.input(1)
+    left, right, full, shape = product_shapes(a, b)
     if b.rank == 2 and b.known is not None and b.known.dtype.kind == "f":
         matrix_product(context, node, a, b, shape, node.name)
         return

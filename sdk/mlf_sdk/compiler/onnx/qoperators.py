@@ -16,6 +16,7 @@ import numpy as np
 from mlf_sdk.compiler.computed import DynamicQuantise
 from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, UINT8, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.dense import product_shapes
 from mlf_sdk.compiler.onnx.file import require_onnx
 from mlf_sdk.compiler.onnx.layers import computed_convolution, conv_shape
 from mlf_sdk.compiler.onnx.node import Node
@@ -150,20 +151,10 @@ def dynamic_quantize_linear(context: Context, node: Node) -> None:
 def mat_mul_integer(context: Context, node: Node) -> None:
     """MatMulInteger: products of integers less their zero points."""
     a, b = node.input(0), node.input(1)
-    if a.rank < 1 or b.rank < 1:
-        refuse("operands need at least one axis")
-    left = a.shape if a.rank > 1 else (1, *a.shape)
-    right = b.shape if b.rank > 1 else (*b.shape, 1)
-    try:
-        batch = np.broadcast_shapes(left[:-2], right[:-2])
-    except ValueError:
-        refuse(f"operands {a.shape} and {b.shape} don't fit")
-    if left[-1] != right[-2]:
-        refuse(f"operands {a.shape} and {b.shape} don't fit")
-    shape = (*batch, *((left[-2],) if a.rank > 1 else ()), *((right[-1],) if b.rank > 1 else ()))
+    left, right, full, shape = product_shapes(a, b)
     weights = context.reshaped("", _centred(context, node, b, 3), right)
     inputs = [context.value(context.reshaped("", a, left)), context.value(weights), *_zero(context, node, 2)]
-    product = node.emit(MatMul, inputs, INT32, (*batch, left[-2], right[-1]), "")
+    product = node.emit(MatMul, inputs, INT32, full, "")
     context.reshaped(node.name, product, shape)
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import FLOAT32, refuse
+from mlf_sdk.compiler.graph import FLOAT32, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
-from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.onnx.tensor import Shape
+from mlf_sdk.compiler.operators import Array, Operator
 
 _REAL, _INT64 = 1, 7  # element types in ONNX's numbers
 
@@ -56,6 +58,14 @@ class Steps:
             )
         )  # fmt: skip
         return output
+
+    def emit(
+        self, kind: type[Operator], x: Value, shape: Shape, dtype: np.dtype[Any], **fields: AttributeValue
+    ) -> Value:
+        """Add an operator of one input; its output."""
+        _, y = self.context.output(self.name(), dtype, shape)
+        self.context.emit(kind(**self.context.common(self.kind, [x], y), **fields))
+        return y
 
     def real(self, position: int = 0) -> str:
         """An input as real numbers."""

@@ -7,15 +7,14 @@ Machines with a linear kernel are one matrix product: their support vectors are 
 from __future__ import annotations
 
 import itertools
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler.classical import PairCoupling, PairVotes, SupportVectors, SvmKernel
 from mlf_sdk.compiler.graph import FLOAT32, Value, refuse
-from mlf_sdk.compiler.onnx.file import AttributeValue
 from mlf_sdk.compiler.onnx.steps import Steps
-from mlf_sdk.compiler.operators import UNLIMITED, Array, FullyConnected, Operator
+from mlf_sdk.compiler.operators import UNLIMITED, Array, FullyConnected
 
 _KERNELS: Final = {
     "LINEAR": None, "POLY": SvmKernel.POLY, "RBF": SvmKernel.RBF, "SIGMOID": SvmKernel.SIGMOID,
@@ -70,7 +69,7 @@ def svm_classifier(steps: Steps) -> None:
         [[pairs[min(c, d), max(c, d)] for d in range(classes) if d != c] for c in range(classes)], np.int64
     )
     values = _decision(steps, counts, factors.reshape(classes - 1, -1).T, places, bias)
-    place = _emit(steps, PairVotes, values, (values.shape[0],), _INT64, classes=classes)
+    place = steps.emit(PairVotes, values, (values.shape[0],), _INT64, classes=classes)
     steps.chosen(place.name, labels)
     if steps.wants(1):
         _scores(steps, values, classes, len(pairs))
@@ -83,7 +82,7 @@ def _scores(steps: Steps, values: Value, classes: int, pairs: int) -> None:
         refuse(f"{a.size} elements of prob_a and {b.size} of prob_b for {pairs} pairs of classes")
     if a.size:
         shape = (values.shape[0], classes)
-        result = _emit(steps, PairCoupling, values, shape, FLOAT32, classes=classes, a=a, b=b)
+        result = steps.emit(PairCoupling, values, shape, FLOAT32, classes=classes, a=a, b=b)
         steps.transformed(result.name, classes)
     elif classes == 2:
         kind = steps.node.attribute("post_transform", "NONE")
@@ -140,8 +139,8 @@ def _decision(steps: Steps, counts: tuple[int, ...], factors: Array, places: Arr
         refuse(f"{parameters.size} elements of kernel_params; gamma, coef0 and degree are needed")
     gamma, offset, degree = (float(p) for p in parameters)
     shape = (steps.node.input().shape[0], bias.size)
-    return _emit(
-        steps, SupportVectors, steps.context.value(steps.node.input()), shape, FLOAT32,
+    return steps.emit(
+        SupportVectors, steps.context.value(steps.node.input()), shape, FLOAT32,
         kernel=kernel, gamma=gamma, offset=offset, degree=degree, vectors=vectors, counts=counts,
         coefficients=factors, places=places, bias=bias,
     )  # fmt: skip
@@ -158,18 +157,4 @@ def _product(steps: Steps, weights: Array, bias: Array) -> Value:
     ]
     _, y = context.output(name, FLOAT32, (x.shape[0], bias.size))
     context.emit(FullyConnected(**context.common(steps.kind, inputs, y), clamp=UNLIMITED))
-    return y
-
-
-def _emit(
-    steps: Steps,
-    operator: type[Operator],
-    x: Value,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    **fields: AttributeValue,
-) -> Value:
-    """Add an operator of one input; its output."""
-    _, y = steps.context.output(steps.name(), dtype, shape)
-    steps.context.emit(operator(**steps.context.common(steps.kind, [x], y), **fields))
     return y

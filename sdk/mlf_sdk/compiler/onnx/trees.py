@@ -234,23 +234,18 @@ def _ensemble(steps: Steps, forest: Forest, weights: Array, aggregate: Aggregate
     leaf = forest.kinds[order] == LEAF
     rows = np.cumsum(leaf) - 1
     false = np.array([place[forest.children[node][1]] for node in order], np.int64)
-    context = steps.context
     source = steps.node.input()
-    value = context.value(source)
-    name = steps.name()
-    _, y = context.output(name, FLOAT32, (source.shape[0], weights.shape[1]))
-    context.emit(
-        TreeEnsemble(
-            **context.common(steps.kind, [value], y),
-            feature=np.where(leaf, -1, forest.features[order]),
-            threshold=forest.values[order],
-            condition=np.maximum(forest.kinds[order], 0),
-            missing=forest.missing[order],
-            otherwise=np.where(leaf, rows, false),
-            roots=np.array([place[root] for root in roots], np.int64),
-            weights=weights[order][leaf],
-            members=forest.members,
-            aggregate=aggregate,
-        )
-    )
-    return name
+    shape = (source.shape[0], weights.shape[1])
+    result = steps.emit(
+        TreeEnsemble, steps.context.value(source), shape, FLOAT32,
+        feature=np.where(leaf, -1, forest.features[order]),
+        threshold=forest.values[order],
+        condition=np.maximum(forest.kinds[order], 0),
+        missing=forest.missing[order],
+        otherwise=np.where(leaf, rows, false),
+        roots=np.array([place[root] for root in roots], np.int64),
+        weights=weights[order][leaf],
+        members=forest.members,
+        aggregate=aggregate,
+    )  # fmt: skip
+    return result.name
