@@ -177,9 +177,9 @@ def single_ratio(x: Value, y: Value, factor: float = 1.0) -> Multiplier:
     return Multiplier.of(float(np.float32(x.scale) * np.float32(factor) / np.float32(y.scale)))
 
 
-def ratio(x: Value, y: Value, factor: float = 1.0) -> Multiplier:
+def ratio(x: Value, y: Value) -> Multiplier:
     """Multiplier from the scale of ``x`` to that of ``y``."""
-    return Multiplier.of(x.scale * factor / y.scale)
+    return Multiplier.of(x.scale / y.scale)
 
 
 def mean_multiplier(x: Value, y: Value, count: int) -> Multiplier:

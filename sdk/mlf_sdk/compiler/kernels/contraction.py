@@ -268,16 +268,11 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             workspace: C type of the workspace's elements.
             tile: as of `Kernel`.
         """
+        workspace = workspace if workspace_bytes else ""
         return Kernel(
-            family=family,
-            parameters=arguments(
-                self.graph,
-                self.operator,
-                reads=1,
-                constants=constants,
-                workspace=workspace if workspace_bytes else "",
-            ),
-            body=body,
+            family,
+            arguments(self.graph, self.operator, reads=1, constants=constants, workspace=workspace),
+            body,
             helpers=helpers,
             constants=constants,
             workspace_bytes=workspace_bytes,

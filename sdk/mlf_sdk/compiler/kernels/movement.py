@@ -105,14 +105,14 @@ def read_state(graph: Graph, operator: ReadState) -> Kernel:
     """READ_VARIABLE."""
     (y,) = graph.written(operator)
     body = f"    memcpy(y0, s0, {y.size_bytes});\n"
-    return Kernel(family="copy", parameters=arguments(graph, operator), body=body)
+    return Kernel.of(graph, operator, "copy", body)
 
 
 def write_state(graph: Graph, operator: WriteState) -> Kernel:
     """ASSIGN_VARIABLE."""
     (x,) = graph.read(operator)
     body = f"    memcpy(s0, x0, {x.size_bytes});\n"
-    return Kernel(family="copy", parameters=arguments(graph, operator), body=body)
+    return Kernel.of(graph, operator, "copy", body)
 
 
 _KEEP_WORDS = """static void keep_newest(int32_t *rows, const int32_t *more, int32_t kept, int32_t added)
@@ -151,7 +151,7 @@ def append_rows(graph: Graph, operator: AppendRows) -> Kernel:
         state_words, new_words = "(int32_t *)(void *)s0", "(const int32_t *)(const void *)x0"
         body = f"    keep_newest({state_words}, {new_words}, {kept // 4}, {added // 4});\n"
     parameters = tuple(p for p in arguments(graph, operator) if p.role is not Role.OUTPUT)
-    return Kernel(family="append_rows", parameters=parameters, body=body, helpers=helpers)
+    return Kernel("append_rows", parameters, body, helpers=helpers)
 
 
 def arg_extreme(graph: Graph, operator: ArgExtreme) -> Kernel:
@@ -172,4 +172,4 @@ def arg_extreme(graph: Graph, operator: ArgExtreme) -> Kernel:
         y0[o * {inner} + i] = ({c_type(y.dtype)})best;
     }}
 """
-    return Kernel(family="arg_extreme", parameters=arguments(graph, operator, reads=1), body=body)
+    return Kernel.of(graph, operator, "arg_extreme", body, reads=1)

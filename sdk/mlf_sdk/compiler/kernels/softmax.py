@@ -7,7 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.floats.functions import literal
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, of_elements
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, of_elements
 from mlf_sdk.compiler.kernels.scaling import (
     DIVIDE,
     HIGH_PRODUCT,
@@ -58,17 +58,9 @@ def softmax(graph: Graph, operator: Softmax) -> Kernel | None:
         }}
     }}
 """
-    return Kernel(
-        family="softmax",
-        parameters=arguments(graph, operator, constants=(powers,)),
-        body=body,
-        helpers={
-            "saturate": SATURATE, "divide_by_power": DIVIDE, "high_product": HIGH_PRODUCT,
-            "reciprocal_of_one_plus": RECIPROCAL,
-        },
-        constants=(powers,),
-        overlaps=of_elements(x, y),
-    )  # fmt: skip
+    helpers = {"saturate": SATURATE, "divide_by_power": DIVIDE, "high_product": HIGH_PRODUCT}
+    helpers["reciprocal_of_one_plus"] = RECIPROCAL
+    return Kernel.of(graph, operator, "softmax", body, (powers,), helpers=helpers, overlaps=of_elements(x, y))
 
 
 def _sum_of_exponentials(x: Value, rows: int, size: int) -> str:
@@ -104,11 +96,8 @@ def _log(graph: Graph, operator: Softmax, rows: int, size: int, powers: Array) -
         }}
     }}
 """
-    return Kernel(
-        family="log_softmax", parameters=arguments(graph, operator, constants=(powers,)), body=body,
-        helpers={**SCALING, **LOG_OF_SUM}, constants=(powers,),
-        overlaps=of_elements(x, y),
-    )  # fmt: skip
+    helpers, overlaps = {**SCALING, **LOG_OF_SUM}, of_elements(x, y)
+    return Kernel.of(graph, operator, "log_softmax", body, (powers,), helpers=helpers, overlaps=overlaps)
 
 
 def _of_words(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
@@ -138,11 +127,8 @@ def _of_words(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="softmax_16", parameters=arguments(graph, operator, constants=constants), body=body,
-        helpers={**SCALING, **INTERPOLATE}, constants=constants,
-        overlaps=of_elements(x, y),
-    )  # fmt: skip
+    helpers, overlaps = {**SCALING, **INTERPOLATE}, of_elements(x, y)
+    return Kernel.of(graph, operator, "softmax_16", body, constants, helpers=helpers, overlaps=overlaps)
 
 
 def _of_bytes(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
@@ -165,7 +151,5 @@ def _of_bytes(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="softmax", parameters=arguments(graph, operator, constants=constants), body=body,
-        helpers={"saturate": SATURATE}, constants=constants, overlaps=of_elements(x, y),
-    )  # fmt: skip
+    helpers, overlaps = {"saturate": SATURATE}, of_elements(x, y)
+    return Kernel.of(graph, operator, "softmax", body, constants, helpers=helpers, overlaps=overlaps)

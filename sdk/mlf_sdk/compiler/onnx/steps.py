@@ -99,10 +99,10 @@ class Steps:
             refuse(f"the attribute {name} holds numbers that are not finite")
         return array
 
-    def transformed(self, scores: str, width: int, output: str = "") -> None:
+    def transformed(self, scores: str, width: int) -> None:
         """Results after the operator's ``post_transform``; of one score a row, PROBIT alone changes it."""
         kind = str(self.node.attribute("post_transform", "NONE"))
-        output = output or self.raw.outputs[-1]
+        output = self.raw.outputs[-1]
         if kind not in ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"):
             refuse(f"the transformation {kind} is not known")
         if kind == "PROBIT":
@@ -172,13 +172,13 @@ class Steps:
         flat = self.add("Reshape", self.add("Cast", truth, to=_INT64), self.constant([-1], np.int64))
         self.chosen(flat, labels)
 
-    def two_classes(self, score: str, *, complement: bool, output: str = "") -> None:
+    def two_classes(self, score: str, *, complement: bool) -> None:
         """Scores of two classes by the second one's (n, 1).
 
         Args:
             complement: the first one's is 1 less that, otherwise its negative; LOGISTIC takes both from it.
         """
-        kind, output = self.node.attribute("post_transform", "NONE"), output or self.raw.outputs[-1]
+        kind, output = self.node.attribute("post_transform", "NONE"), self.raw.outputs[-1]
         if kind == "PROBIT":
             refuse("PROBIT of one score for two classes is not defined")
         if kind == "LOGISTIC" or not complement:

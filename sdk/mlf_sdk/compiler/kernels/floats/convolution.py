@@ -35,22 +35,22 @@ def _kernel(
     stream: Array,
     buffer_bytes: int = 0,
 ) -> Kernel:
-    body += limit("y0", str(layer.y.elements), layer.clamp, "    ")
+    body += limit(layer.y.elements, layer.clamp)
     return layer.kernel(family, body, helpers, (stream,), {}, workspace_bytes=buffer_bytes, workspace="float")
 
 
-def rows_body(panels: Panels, rows: int, run: int, channels: int, *, weights: str = "p0") -> str:
+def rows_body(panels: Panels, rows: int, run: int, channels: int) -> str:
     """Loop over the rows of x0; an odd last one is computed together with the one before it."""
     if rows == 1:
         calls = panels.calls("w", "x0", "", "y0", skip="0", next_row="0", indent="    ")
-        return f"    const float *w = {weights};\n{calls}\n    (void)w;\n"
+        return f"    const float *w = p0;\n{calls}\n    (void)w;\n"
     calls = panels.calls(
         "w", f"x0 + r * {run}", f"x0 + (r + 1) * {run}", f"y0 + r * {channels}",
         skip="0", next_row=str(channels), indent="        ",
     )  # fmt: skip
     return f"""    for (int32_t t = 0; t < {rows}; t += 2) {{
         int32_t r = t < {rows - 2} ? t : {rows - 2};
-        const float *w = {weights};
+        const float *w = p0;
 {calls}
         (void)w;
     }}
@@ -240,7 +240,7 @@ def depthwise(layer: Contraction) -> Kernel | None:
 {chr(10).join(calls)}
     }}
 """
-    body += limit("y0", str(layer.y.elements), layer.clamp, "    ")
+    body += limit(layer.y.elements, layer.clamp)
     return layer.kernel("real_depthwise", body, helpers, constants, {})
 
 

@@ -193,23 +193,23 @@ def _plain(panels: Panels, width: int) -> str:
     return "\n".join(line for line in lines if line or line == "").replace("\n\n", "\n")
 
 
-def limit(values: str, count: str, clamp: tuple[float, float], indent: str) -> str:
-    """C text that limits ``count`` numbers in place; empty where nothing limits them."""
+def limit(count: int, clamp: tuple[float, float]) -> str:
+    """C text that limits ``count`` numbers of the output in place; empty where nothing limits them."""
     low, high = clamp
     if low == -math.inf and high == math.inf:
         return ""
     if (low, high) == (0.0, math.inf):  # the sign bit, spread, clears a negative number
-        return f"""{indent}for (int32_t i = 0; i < {count}; ++i) {{
-{indent}    int32_t v;
-{indent}    memcpy(&v, {values} + i, 4);
-{indent}    v &= ~(v >> 31);
-{indent}    memcpy({values} + i, &v, 4);
-{indent}}}
+        return f"""    for (int32_t i = 0; i < {count}; ++i) {{
+        int32_t v;
+        memcpy(&v, y0 + i, 4);
+        v &= ~(v >> 31);
+        memcpy(y0 + i, &v, 4);
+    }}
 """
-    lines = [f"{indent}for (int32_t i = 0; i < {count}; ++i) {{", f"{indent}    float v = ({values})[i];"]
+    lines = [f"    for (int32_t i = 0; i < {count}; ++i) {{", "        float v = (y0)[i];"]
     if low > -math.inf:
-        lines.append(f"{indent}    v = v > {literal(low)} ? v : {literal(low)};")
+        lines.append(f"        v = v > {literal(low)} ? v : {literal(low)};")
     if high < math.inf:
-        lines.append(f"{indent}    v = v < {literal(high)} ? v : {literal(high)};")
-    lines += [f"{indent}    ({values})[i] = v;", f"{indent}}}", ""]
+        lines.append(f"        v = v < {literal(high)} ? v : {literal(high)};")
+    lines += ["        (y0)[i] = v;", "    }", ""]
     return "\n".join(lines)

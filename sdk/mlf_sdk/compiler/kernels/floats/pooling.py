@@ -46,5 +46,5 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
         }}
 {"" if largest else mean}    }}
 """
-    body += limit("y0", str(y.elements), operator.clamp, "    ")
+    body += limit(y.elements, operator.clamp)
     return Kernel.of(graph, operator, f"real_{operator.function.value}_pool", body)
