@@ -20,6 +20,7 @@ from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph, RawTensor
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.compiler.tflite.variables import read as read_variable
 from mlf_sdk.errors import ArchiveError, InputError
+from operator_cases import Case
 from small_models import floats_at_the_edges
 from tflite_models import Maker, TensorSpec, write_model
 from tflite_mutants import bases, mutant, survives
@@ -223,3 +224,26 @@ def test_a_scale_whose_ratio_overflows(tmp_path: Path) -> None:
     y = m.spec.add("RELU", (m.input((1, 4)),), m.activation((1, 4)))
     m.spec.tensors[y].scale = (1e-40,)
     assert "operator 0 RELU ('t1'): the scale 9.99" in faults_of(m.finish(y), tmp_path)
+
+
+def test_one_scale_a_channel_of_another_tensor_of_whole_numbers(tmp_path: Path) -> None:
+    m = Maker(1)
+    y = m.spec.add("QUANTIZE", (m.input((2, 3)),), m.activation((2, 3)))
+    m.spec.tensors[y].scale, m.spec.tensors[y].zero_point, m.spec.tensors[y].axis = (
+        (0.1, 0.2, 0.3),
+        (0,) * 3,
+        1,
+    )
+    assert "operator 0 QUANTIZE ('t1'): from whole numbers to whole" in faults_of(m.finish(y), tmp_path)
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_a_bias_of_another_number_of_channels(count: int, tmp_path: Path) -> None:
+    """One number would be added to every channel, without a word."""
+    c = Case(Maker(1), "float32")
+    x, weights = c.input((1, 5, 5, 2)), c.weights((4, 3, 3, 2))
+    fields = {"Padding": 0, "StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
+    options = ("Conv2DOptions", fields)
+    y = c.maker.spec.add("CONV_2D", (x, weights, c.bias(count)), c.value((1, 5, 5, 4)), options)
+    says = f"has {count} elements; 4 follow from the operator"
+    assert says in faults_of(c.maker.finish(y), tmp_path)

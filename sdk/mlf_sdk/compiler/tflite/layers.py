@@ -97,7 +97,6 @@ def check_layer(
         types = wide if x.dtype == np.int16 else ("int32",)
         if bias.dtype.name not in types:
             refuse(f"a bias of type {bias.dtype} beside activations of type {x.dtype}; {types[-1]} is needed")
-        expect_elements(bias, channels)
 
 
 def _emit_convolution(
@@ -116,6 +115,8 @@ def _emit_convolution(
 
         (weights,) = real_weights(context, operator, x, weights)
     check_layer(operator, x, weights, bias[0] if bias else None, y, channels)
+    for value in bias:
+        expect_elements(value, channels)
     size = (weights.shape[1], weights.shape[2])
     if operator.kind == "TRANSPOSE_CONV":  # its window moves over the output
         window = window_of(options, size, dataclasses.replace(x, shape=y.shape), x, dilated=False)
@@ -221,6 +222,8 @@ def fully_connected(context: Context, operator: RawOperator) -> None:
 
         (weights,) = real_weights(context, operator, x, weights)
     check_layer(operator, x, weights, bias[0] if bias else None, y, weights.shape[0])
+    for value in bias:
+        expect_elements(value, weights.shape[0])
     context.add_operator(
         FullyConnected,
         operator,

@@ -180,6 +180,8 @@ def convert(context: Context, operator: RawOperator) -> None:
         refuse("its output has no quantisation")
     if operator.kind == "DEQUANTIZE" and y.dtype.kind != "f":
         refuse(f"its output has the type {y.dtype}; it is of real numbers")
+    if x.quantisation and y.quantisation and not len(x.scales) == len(y.scales) == 1:
+        refuse("from whole numbers to whole numbers with one scale a channel")
     context.add_operator(Convert, operator, [x], y)
 
 
