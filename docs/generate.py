@@ -35,6 +35,7 @@ HEADERS = (
     "graph/mlf_graph.h",
     "params/mlf_params.h",
     "params/mlf_store.h",
+    "params/mlf_store_flash.h",
 )
 MADE = "<!-- Made by docs/generate.py: edit the source, then `make docs`. -->\n\n"
 

@@ -12,7 +12,7 @@
 #include "mlf_store_ram.h"
 #include "tiny_model.h"
 
-#define SLOT MLF_STORE_SLOT_BYTES(TINY_PARAMS)
+#define SLOT MLF_STORE_SLOT_BYTES(TINY_PARAMS, MLF_STORE_RAM_ERASE_BYTES)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

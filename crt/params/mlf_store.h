@@ -32,9 +32,11 @@ extern "C" {
 #define MLF_STORE_BLOB_AT MLF_STORE_MAX_PROGRAM /* offset of the blob in a slot */
 #define MLF_STORE_NONE 0xFFu                    /* no slot */
 
-/* Bytes of a slot for `params_bytes` of parameters (constant expression); round it up to erase_bytes. */
-#define MLF_STORE_SLOT_BYTES(params_bytes) \
-  (((uint32_t)(params_bytes) + MLF_PARAMS_HEADER_BYTES + MLF_STORE_BLOB_AT + 63u) / 64u * 64u)
+/* Bytes of a slot for `params_bytes` of parameters (constant expression), where `erase_bytes` are erased at
+ * once: a multiple of MLF_PARAMS_ALIGNMENT. */
+#define MLF_STORE_SLOT_BYTES(params_bytes, erase_bytes)                                              \
+  ((MLF_PARAMS_HEADER_BYTES + MLF_STORE_BLOB_AT + (uint32_t)(params_bytes) + (erase_bytes)-1u) /     \
+   (erase_bytes) * (erase_bytes))
 
 /* Memory of two slots, one behind the other. Offsets count from the beginning of the first one; what is
  * erased or programmed is aligned, in offset and in size, to erase_bytes or program_bytes. */

@@ -9,7 +9,14 @@
 #include "mlf_internal.h"
 #include "tiny_package.h"
 
+/* TEST_NVMC: flash that the driver of a controller writes word by word, and erases by larger pages. */
+#ifdef TEST_NVMC
+#include "fake_nvmc.h"
+#include "mlf_store_flash.h"
+#define SLOT_BYTES 1024u
+#else
 #define SLOT_BYTES 768u
+#endif
 #define IMAGE_VERSION 5u
 
 static uint8_t graph[TINY_GRAPH] __attribute__((aligned(16)));
@@ -59,6 +66,12 @@ static int32_t change(uint32_t offset, const uint8_t *data, uint32_t size) {
   return 0;
 }
 
+#ifdef TEST_NVMC
+#define ERASE_BYTES MLF_FLASH_PAGE_BYTES
+#define flash_erase mlf_store_flash_erase
+#define flash_program mlf_store_flash_program
+#else
+#define ERASE_BYTES 64u
 static int32_t flash_erase(void *ctx, uint32_t offset, uint32_t size) {
   (void)ctx;
   CHECK(offset % 64u == 0 && size == 64u);
@@ -73,15 +86,17 @@ static int32_t flash_program(void *ctx, uint32_t offset, const uint8_t *data, ui
   }
   return change(offset, data, size);
 }
+#endif
 
 static const mlf_store_driver_t driver = {
     .map = flash.bytes,
     .slot_bytes = SLOT_BYTES,
-    .erase_bytes = 64,
+    .erase_bytes = ERASE_BYTES,
     .program_bytes = 8,
     .erased = 0xFF,
     .erase = flash_erase,
     .program = flash_program,
+    .ctx = flash.bytes,
 };
 
 /* Kernels that a watchdog may end. */
@@ -139,6 +154,9 @@ static void power_on(void) {
   torn = 0;
   writes = 0;
   touched = 0;
+#ifdef TEST_NVMC
+  fake_nvmc_reset(flash.bytes, sizeof flash.bytes, change);
+#endif
 }
 
 static void boot(void) {

@@ -21,13 +21,17 @@ GRAPH = [CRT / "src/mlf_crc32.c", *sorted((CRT / "graph").glob("*.c"))]
 TEST = [CRT / f"tests/{name}.c" for name in ("test_package", "tiny_model", "tiny_package", "fake_crypto")]
 TEST += [CRT / "src/mlf.c", CRT / "src/mlf_backend.c"]
 
+NVMC = [f"-I{CRT / 'tests/nvmc'}", CRT / "tests/nvmc/fake_nvmc.c", CRT / "baremetal/flash_nvmc.c"]
+
 pytestmark = pytest.mark.toolchain
 
 
-@pytest.mark.parametrize("name", ["gcc", "clang"])
-def test_every_field_and_power_lost_everywhere(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "memory"), [("gcc", "bytes"), ("clang", "bytes"), ("gcc", "nvmc")])
+def test_every_field_and_power_lost_everywhere(name: str, memory: str, tmp_path: Path) -> None:
+    """In memory that takes any byte, and in flash that the nRF51's driver writes, its controller simulated."""
     flags = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", *SANITIZE, *INCLUDE]
-    call(sanitizing(name), *flags, *TEST, *GRAPH, *STORE, *OWN, "-o", "test", cwd=tmp_path)
+    more = [*NVMC, "-DTEST_NVMC"] if memory == "nvmc" else []
+    call(sanitizing(name), *flags, *more, *TEST, *GRAPH, *STORE, *OWN, "-o", "test", cwd=tmp_path)
     said = call(tmp_path / "test")
     found = re.fullmatch(
         r"(\d+) checks, (\d+) mutations refused, (\d+) power cuts \((\d+) old, (\d+) new\), "
@@ -51,8 +55,8 @@ def test_no_warnings(name: str, tmp_path: Path) -> None:
     arm = name.startswith("arm")
     cpu = ["-mcpu=cortex-m0", "-mthumb", "-ffreestanding"] if arm else []
     signed = "-DMLF_PARAMS_SIGNED=1"
-    sources = [*OWN, RPC, *STORE, CRT / "params/mlf_params_rpc.c"]
-    call(compiler(name), *WARNINGS, *cpu, signed, "-O2", *INCLUDE, "-c", *sources, cwd=tmp_path)
+    sources = [*OWN, RPC, *STORE, CRT / "params/mlf_params_rpc.c", CRT / "baremetal/flash_nvmc.c"]
+    call(compiler(name), *WARNINGS, *cpu, signed, "-O2", *INCLUDE, *NVMC[:1], "-c", *sources, cwd=tmp_path)
 
 
 def test_size_and_stack_on_cortex_m4(tmp_path: Path) -> None:

@@ -423,6 +423,33 @@ def test_broken_rows_of_another_architecture(old, new, message, tmp_path):
         load_board(write(tmp_path, text.replace(old, new)))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("base = 0x4001_E000\n", "", "flash_controller.base: it is missing"),
+        (
+            "page_bytes = 1024",
+            "page_bytes = 786432",
+            "flash_controller.page_bytes: flash does not begin and end",
+        ),
+        ("page_bytes = 1024", "page_bytes = 1000", "page_bytes"),
+        ('driver = "nvmc"', 'driver = "own"', "sources: the flash's driver is the board's own"),
+        ('name = "flash"', 'name = "slots"', "memories[0].name: 'slots' is the name of a section"),
+    ],
+)
+def test_broken_rows_of_a_flash_controller(old, new, message, tmp_path):
+    text = (data_dir("board_templates") / "boards" / "microbit.toml").read_text()
+    assert old in text
+    with pytest.raises(InputError, match=re.escape(message)):
+        load_board(write(tmp_path, text.replace(old, new)))
+
+
+def test_slots_take_the_end_of_the_flash():
+    flash, *_ = baremetal_context(ROWS["microbit"], slots_bytes=4096)["memories"]
+    assert (flash["origin"], flash["size_bytes"]) == (0, 0x40000 - 4096)
+    assert baremetal_context(ROWS["microbit"], slots_bytes=4096)["slots"]["origin"] == 0x40000 - 4096
+
+
 def test_an_interrupt_needs_the_controllers_place(tmp_path):
     text = (data_dir("board_templates") / "boards" / "qemu-virt-rv32.toml").read_text()
     start, end = text.index("[interrupts]"), text.index("[rpc]")

@@ -24,7 +24,7 @@ from mlf_sdk.tools.ctext import Values
 
 _CASES = 4
 _COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)  # our kernels have no others, and no strings with one
-_PARAMS_SOURCES = tuple(f"crt/params/mlf_{name}.c" for name in ("params", "store", "dynamic", "store_ram"))
+_PARAMS_SOURCES = tuple(f"crt/params/mlf_{name}.c" for name in ("params", "store", "dynamic"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +158,11 @@ def dynamic_values(layout: ModelLayout, linkage: Linkage, values: Values) -> tup
     }
 
 
-def params_sources(options: ProjectOptions, *, is_host: bool) -> tuple[str, ...]:
-    """Runtime sources of the parameter store, relative to the project."""
+def params_sources(options: ProjectOptions) -> tuple[str, ...]:
+    """Runtime sources of the parameter store without its memory, relative to the project."""
     rpc = ("crt/params/mlf_params_rpc.c",) if options.app == "rpc" else ()
-    host = ("crt/params/mlf_store_file.c",) if is_host else ()
     if not options.trust:
-        return (*_PARAMS_SOURCES, *rpc, *host)
+        return *_PARAMS_SOURCES, *rpc
     names = [
         "package",
         "package_cases",
@@ -171,7 +170,7 @@ def params_sources(options: ProjectOptions, *, is_host: bool) -> tuple[str, ...]
         *(["package_rpc"] if options.app == "rpc" else []),
     ]
     own = [f"crt/package/mlf_{name}.c" for name in names]
-    return (*_PARAMS_SOURCES, *rpc, *host, *own)
+    return *_PARAMS_SOURCES, *rpc, *own
 
 
 def seal_bytes(layout: ModelLayout) -> int:

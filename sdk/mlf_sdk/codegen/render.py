@@ -159,7 +159,7 @@ class _Renderer:
         if self.options.executor == "graph":
             from mlf_sdk.codegen.dynamic import params_sources
 
-            runtime += params_sources(self.options, is_host=self.platform.is_host)
+            runtime += params_sources(self.options)
         if self.options.trust or self.options.session_keys:
             from mlf_sdk.codegen.secure import crypto_sources, secure_sources
 

@@ -63,7 +63,7 @@ class ProjectPlan:
         """
         dynamic = self.options.executor == "graph"
         store_bytes = (
-            sum(store_bytes_of(one, sealed=bool(self.options.trust)) for one in self.layouts)
+            sum(store_bytes_of(one, self.board, sealed=bool(self.options.trust)) for one in self.layouts)
             if dynamic
             else 0
         )

@@ -15,7 +15,7 @@ from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError, NotBuiltError
 from mlf_sdk.targets.boards.isa import board_toolchain, counter_source, cross_isa
 from mlf_sdk.targets.boards.load import baremetal_context, with_arguments
-from mlf_sdk.targets.boards.requirements import store_values
+from mlf_sdk.targets.boards.requirements import store_sources, store_values
 from mlf_sdk.targets.boards.row import Board, Memory
 from mlf_sdk.targets.compilers import cmsis_nn_includes
 from mlf_sdk.targets.host import CmakeTarget, crt_folders
@@ -59,7 +59,9 @@ class BaremetalTarget(CmakeTarget):
 
     def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
         board = self.board
-        isa, context = cross_isa(board), baremetal_context(board, _code_memory(board, options))
+        in_flash = store_bytes if board.flash_controller is not None else 0
+        context = baremetal_context(board, _code_memory(board, options), slots_bytes=in_flash)
+        isa = cross_isa(board)
         toolchain = board_toolchain(board, options.toolchain)
         tools = {"tools": isa.tools, "processor": isa.zephyr, "toolchain": toolchain}
         uart, cpu = board.uart, isa.cpu(board.cpu)
@@ -89,6 +91,7 @@ class BaremetalTarget(CmakeTarget):
                 *own,
                 *(f"crt/{name}" for name in (*isa.sources, counter_source(board))),
                 *(f"crt/baremetal/{name}.c" for name in sources),
+                *store_sources(board, store_bytes),
                 *(f"board/{name}" for name in board.sources if not name.endswith(".h")),
             ),
             crt_folders=(

@@ -16,7 +16,7 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.boards.requirements import store_values
+from mlf_sdk.targets.boards.requirements import store_sources, store_values
 from mlf_sdk.targets.cmake import APP_ELF, BuildResult, build_project
 from mlf_sdk.targets.compilers import cmsis_nn_includes, native_compiler, native_names, native_toolchain
 from mlf_sdk.targets.launch import host_slots, keep_host_slots
@@ -154,6 +154,7 @@ class HostTarget(CmakeTarget):
                 "crt/host/platform.c",
                 *(("crt/host/workspace.c",) if options.plan == "none" else ()),
                 *(("crt/host/entropy.c",) if options.session_keys else ()),
+                *store_sources(self.board, store_bytes),
             ),
             crt_folders=(*crt_folders(options), "platform", "host"),
             definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),

@@ -8,13 +8,14 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import Lock
-from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.errors import InputError, TargetError, ToolError
 from mlf_sdk.targets.boards.load import machine_of, with_arguments
 from mlf_sdk.targets.boards.row import Board, MachineMemory, Memory
 from mlf_sdk.tools.process import RunningProcess, start_process
@@ -77,7 +78,7 @@ def open_emulated(
     """
     from mlf_sdk.wire.session import Session  # numpy takes time to load
 
-    with _started(board, elf) as (machine, title):
+    with _started(board, elf) as (machine, title), _flash_kept(board, elf, machine.monitor):
         transport = SocketTransport(machine.socket, name=f"{board.name} ({title})")
         timeouts = dataclasses.replace(_timeouts(timeout_s), hello_first_s=_HELLO_S)
         with (
@@ -171,9 +172,12 @@ def host_slots(elf: Path) -> dict[str, str]:
 def with_slots(board: Board, elf: Path) -> Board:
     """Return an emulated board whose memory of the slots is kept in their file, if there is one."""
     files, memory = _files(elf), _kept_memory(board)
-    if not files or memory is None:
+    if not files or (memory is None and board.flash_controller is None):
         return board
     path = str(files[0].resolve()).replace(",", ",,")
+    if memory is None:
+        start = board.flash.end - files[0].stat().st_size
+        return with_arguments(board, ("-device", f"loader,file={path},addr={start:#x},force-raw=on"))
     backend = f"memory-backend-file,id=mlf-store,size={memory.size_bytes},mem-path={path},share=on"
     return with_arguments(board, ("-object", backend, "-machine", "memory-backend=mlf-store"))
 
@@ -197,16 +201,56 @@ def keep_emulated_slots(lock: Lock, board: Board, elf: Path) -> None:
     """
     _check_replaceable(lock)
     memory = _kept_memory(board)
-    if memory is None:
+    if memory is None and board.flash_controller is None:
         raise InputError(
             "the emulator can't keep the memory that the parameters would be in",
             where=f"board {board.name}",
             hint="Push to a board on a port (--port), or choose mps2-an386.",
         )
+    size = memory.size_bytes if memory is not None else _slots_in_flash(elf)
     path = elf.parent / _QEMU_FILE
-    if not path.exists():
-        with path.open("wb") as file:
-            file.truncate(memory.size_bytes)
+    if not path.exists() or path.stat().st_size != size:
+        path.write_bytes(b"")
+        os.truncate(path, size)
+
+
+def _slots_in_flash(elf: Path) -> int:
+    """Bytes of the slots in flash of an image."""
+    from mlf_sdk.analysis.elf.image import read_image
+    from mlf_sdk.targets.boards.requirements import SLOTS_REGION
+
+    return sum(s.size_bytes for s in read_image(elf).sections if s.name == f".{SLOTS_REGION}")
+
+
+@contextmanager
+def _flash_kept(board: Board, elf: Path, monitor: socket.socket | None) -> Iterator[None]:
+    """Write the slots in flash to their file, if there is one, as they are when the block ends.
+
+    Raises:
+        InputError: the emulator has no monitor.
+        ToolError: it did not write them.
+    """
+    files = _files(elf) if board.flash_controller is not None else []
+    if not files:
+        yield
+        return
+    if monitor is None:
+        raise InputError(
+            "this emulator can't keep flash that is written",
+            where=f"board {board.name}",
+            hint="Install QEMU.",
+        )
+    from mlf_sdk.targets.silence import save_memory
+
+    size = files[0].stat().st_size
+    save = partial(save_memory, monitor, board.flash.end - size, size, files[0])
+    try:
+        yield
+    except BaseException:
+        with suppress(ToolError):  # the first error says more
+            save()
+        raise
+    save()
 
 
 def _files(elf: Path) -> list[Path]:

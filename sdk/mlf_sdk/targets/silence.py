@@ -8,6 +8,7 @@ import socket
 import time
 from pathlib import Path
 
+from mlf_sdk.errors import ToolError
 from mlf_sdk.targets.boards.isa import cross_isa
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.isas import IsaMonitor
@@ -106,6 +107,26 @@ def _registers(names: IsaMonitor, monitor: socket.socket) -> dict[str, int]:
     except OSError:
         return {}
     return {name: int(stated[key], 16) for name, key in names.registers.items() if key in stated} | words
+
+
+def save_memory(monitor: socket.socket, address: int, size_bytes: int, path: Path) -> None:
+    """Stop the CPU and write its memory to a file, whole or not at all.
+
+    Raises:
+        ToolError: the emulator did not write it.
+    """
+    part = path.with_suffix(".part").resolve()
+    part.unlink(missing_ok=True)
+    monitor.settimeout(_REPLY_S)
+    try:
+        said = _ask(monitor, "stop")
+        said += _ask(monitor, f'memsave {address:#x} {size_bytes:#x} "{part}"')
+        said += _ask(monitor, "")  # its greeting has a prompt as well
+    except OSError as error:
+        said = str(error)
+    if not part.is_file() or part.stat().st_size != size_bytes:
+        raise ToolError(f"the emulator did not save its flash: {said.strip()}", where=str(path))
+    part.replace(path)
 
 
 def _ask(monitor: socket.socket, command: str) -> str:

@@ -14,7 +14,7 @@ from mlf_sdk.targets.boards.row import Board, Machine, Memory
 from mlf_sdk.tools.isas import NO_FPU, Isa, load_isas
 
 _SECTIONS = frozenset(
-    {"text", "rodata", "data", "bss", "noinit", "arena", "stack", "vectors", "code", "note", "zero"}
+    {"text", "rodata", "data", "bss", "noinit", "arena", "stack", "vectors", "code", "note", "zero", "slots"}
 )
 _UART_OVERSAMPLING = 16
 _NRF51_MOST_BAUD = 1_000_000
@@ -65,6 +65,7 @@ def _baremetal_faults(row: Board) -> Iterator[str]:
         yield "counter.hz: it is above clock_hz"
     yield from _uart_faults(row)
     yield from _init_faults(row)
+    yield from _flash_faults(row)
     if isa is not None:
         yield from _isa_faults(row, isa)
     if kinds == {"flash", "ram"}:
@@ -151,6 +152,19 @@ def _uart_faults(row: Board) -> Iterator[str]:
         yield "rpc.window_bytes: it needs uart.irq"
     if uart.driver == "nrf51" and (uart.tx_pin is None or uart.rx_pin is None):
         yield "uart: this driver needs tx_pin and rx_pin"
+
+
+def _flash_faults(row: Board) -> Iterator[str]:
+    controller = row.flash_controller
+    if controller is None:
+        return
+    if controller.driver != "own" and controller.base is None:
+        yield "flash_controller.base: it is missing"
+    if controller.driver == "own" and not any(name.endswith((".c", ".S")) for name in row.sources):
+        yield "sources: the flash's driver is the board's own, and no source is named"
+    flashes = [memory for memory in row.memories if memory.kind == "flash"]
+    if flashes and (flashes[0].origin % controller.page_bytes or flashes[0].end % controller.page_bytes):
+        yield f"flash_controller.page_bytes: {flashes[0].name} does not begin and end with a page"
 
 
 def _init_faults(row: Board) -> Iterator[str]:

@@ -153,11 +153,12 @@ def counter_hz(board: Board) -> int | None:
     return machine.counter_hz if machine is not None else None
 
 
-def baremetal_context(board: Board, code: Memory | None = None) -> dict[str, Any]:
+def baremetal_context(board: Board, code: Memory | None = None, *, slots_bytes: int = 0) -> dict[str, Any]:
     """Values for the templates of ``board_templates/baremetal`` (documented at the top of each).
 
     Args:
         code: memory that kernels run from; None: the first flash.
+        slots_bytes: at the end of the first flash, of the slots for parameters.
 
     Raises:
         InputError: the board is not for bare metal.
@@ -170,9 +171,15 @@ def baremetal_context(board: Board, code: Memory | None = None) -> dict[str, Any
     return {
         "board_name": board.name,
         "memories": [
-            {"name": m.name, "origin": m.origin, "size_bytes": m.size_bytes, "is_flash": m.kind == "flash"}
+            {
+                "name": m.name,
+                "origin": m.origin,
+                "size_bytes": m.size_bytes - (slots_bytes if m == board.flash else 0),
+                "is_flash": m.kind == "flash",
+            }
             for m in board.memories
         ],
+        "slots": {"origin": board.flash.end - slots_bytes, "size_bytes": slots_bytes},
         "vectors_memory": board.boot_memory.name,
         "flash": board.flash.name,
         "ram": board.ram.name,
@@ -193,6 +200,7 @@ def baremetal_context(board: Board, code: Memory | None = None) -> dict[str, Any
         "uart_clock_hz": board.uart.clock_hz or board.clock_hz,
         "uart": msgspec.to_builtins(board.uart),
         "entropy": msgspec.to_builtins(board.entropy),
+        "flash_controller": msgspec.to_builtins(board.flash_controller),
         "irq_handlers": irq_handlers(board),
         "caches": board.caches,
         "trap_alignment_bytes": board.trap_alignment_bytes,

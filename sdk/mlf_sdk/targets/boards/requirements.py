@@ -253,14 +253,16 @@ def _refuse(
 
 
 SLOTS = 2
+SLOTS_REGION: Final = "slots"  # of the linker script: the end of the flash
 _BLOB_AT = 64  # MLF_STORE_BLOB_AT of crt/params/mlf_store.h
-_ERASE_BYTES = 64  # MLF_STORE_RAM_ERASE_BYTES of crt/params/mlf_store_ram.h
+_ERASE_BYTES = 64  # MLF_STORE_RAM_ERASE_BYTES of crt/params/mlf_store_ram.h; pages are multiples of it
 
 
-def store_bytes_of(layout: ModelLayout, *, sealed: bool = False) -> int:
+def store_bytes_of(layout: ModelLayout, board: Board, *, sealed: bool = False) -> int:
     """Bytes of the slots of one model; 0 when it has no parameters.
 
     Args:
+        board: its flash is erased by pages, where the slots are there.
         sealed: packages go into them.
     """
     if not layout.params_bytes:
@@ -269,29 +271,51 @@ def store_bytes_of(layout: ModelLayout, *, sealed: bool = False) -> int:
     from mlf_sdk.codegen.paramsblob import HEADER
 
     needed = layout.params_bytes + HEADER.size + _BLOB_AT + (seal_bytes(layout) if sealed else 0)
-    return SLOTS * ((needed + _ERASE_BYTES - 1) // _ERASE_BYTES * _ERASE_BYTES)
+    unit = board.flash_controller.page_bytes if board.flash_controller is not None else _ERASE_BYTES
+    return SLOTS * ((needed + unit - 1) // unit * unit)
 
 
 def store_values(board: Board, store_bytes: int) -> dict[str, Any]:
-    """Values for ``dynamic_model.c.j2``: the section of the slots, or that a file or a partition has them.
+    """Values for ``dynamic_model.c.j2``: the memory of the slots, and their section.
 
-    A board with more RAM than it runs in keeps them there, else they share the RAM of everything else.
+    A board whose flash has a driver keeps them at the end of its flash. One with more RAM than it runs in
+    keeps them there, else they share the RAM of everything else.
 
     Raises:
-        DoesNotFitError: no RAM of the board is as large.
+        DoesNotFitError: no memory of the board is as large.
     """
     if board.platform == "host":
-        return {"store": {"kind": "file", "section": ""}}
+        return {"store": {"kind": "file", "section": "", "unit": _ERASE_BYTES}}
     if board.platform == "zephyr":
-        return {"store": {"kind": "flash", "section": ""}}
+        return {"store": {"kind": "partition", "section": "", "unit": _ERASE_BYTES}}
+    if board.flash_controller is not None:
+        _check_slots(store_bytes, board.flash.name, board.flash.size_bytes, board)
+        unit = board.flash_controller.page_bytes
+        return {"store": {"kind": "flash", "section": f".mlf.{SLOTS_REGION}", "unit": unit}}
     more = [m for m in board.memories if m.kind == "ram" and m.name != board.ram.name]
     fitting = [m for m in more if m.size_bytes >= store_bytes]
-    if not fitting and store_bytes > board.ram.size_bytes:
+    if not fitting:
+        _check_slots(store_bytes, board.ram.name, board.ram.size_bytes, board)
+    section = f".mlf.{fitting[0].name}.noinit" if fitting else ".bss.noinit"
+    return {"store": {"kind": "ram", "section": section, "unit": _ERASE_BYTES}}
+
+
+def _check_slots(store_bytes: int, memory: str, size_bytes: int, board: Board) -> None:
+    if store_bytes > size_bytes:
         raise DoesNotFitError(
-            f"two slots for parameters take {store_bytes:,} bytes; {board.ram.name} has "
-            f"{board.ram.size_bytes:,}",
+            f"two slots for parameters take {store_bytes:,} bytes; {memory} has {size_bytes:,}",
             where=f"board {board.name}",
             hint="Generate without --executor, or choose a board with more memory.",
         )
-    section = f".mlf.{fitting[0].name}.noinit" if fitting else ".bss.noinit"
-    return {"store": {"kind": "ram", "section": section}}
+
+
+def store_sources(board: Board, store_bytes: int) -> tuple[str, ...]:
+    """Runtime sources of the memory of the slots, relative to the project; none: there are no slots."""
+    if not store_bytes:
+        return ()
+    if board.platform == "host":
+        return "crt/params/mlf_store_ram.c", "crt/params/mlf_store_file.c"
+    if board.flash_controller is None:
+        return ("crt/params/mlf_store_ram.c",)
+    driver = board.flash_controller.driver
+    return () if driver == "own" else (f"crt/baremetal/flash_{driver}.c",)

@@ -81,14 +81,24 @@ class Uart(_Row, frozen=True, kw_only=True):
 class Entropy(_Row, frozen=True, kw_only=True):
     """The source of random numbers, for secured sessions.
 
-    Attributes:
-        driver: a source ``crt/baremetal/entropy_<driver>.c``; ``own``: the board's ``sources`` define
-            ``mlf_entropy``.
-        base: address of its registers; an own driver may do without.
+    ``driver``: a source ``crt/baremetal/entropy_<driver>.c``; ``own``: the board's ``sources`` define
+    ``mlf_entropy``. ``base``: of its registers; an own driver may do without.
     """
 
     driver: Literal["nrf51", "own"]
     base: Word | None = None
+
+
+class FlashController(_Row, frozen=True, kw_only=True):
+    """Controller that erases and writes the first flash at run time, for parameters that are kept there.
+
+    ``driver``: a source ``crt/baremetal/flash_<driver>.c``; ``own``: the board's ``sources`` define the
+    functions of ``mlf_store_flash.h``. ``base``: of its registers. ``page_bytes`` are erased at once.
+    """
+
+    driver: Literal["nvmc", "own"]
+    base: Word | None = None
+    page_bytes: Annotated[int, Meta(ge=64, le=1 << 20, multiple_of=64)]
 
 
 class Init(_Row, frozen=True, kw_only=True):
@@ -115,10 +125,7 @@ class Init(_Row, frozen=True, kw_only=True):
 
 
 class Counter(_Row, frozen=True, kw_only=True):
-    """The tick counter, and its rate in Hz.
-
-    ``driver``: one of the architecture's; empty: its first.
-    """
+    """The tick counter, and its rate in Hz. ``driver``: one of the architecture's; empty: its first."""
 
     driver: str = ""
     hz: Positive
@@ -142,9 +149,8 @@ class Interrupts(_Row, frozen=True, kw_only=True):
 class Rpc(_Row, frozen=True, kw_only=True):
     """Limits of the RPC server.
 
-    Attributes:
-        max_payload: bytes of a message; the server's RAM is about twice this.
-        window_bytes: of requests that are kept while it is busy, in as much RAM; 0: one request at a time.
+    ``max_payload``: bytes of a message; the server's RAM is about twice this. ``window_bytes``: of requests
+    that are kept while it is busy, in as much RAM; 0: one request at a time.
     """
 
     max_payload: Annotated[int, Meta(ge=64, le=65_000)] = 1024
@@ -175,13 +181,9 @@ class Flasher(_Row, frozen=True, kw_only=True):
 
 
 class QemuRow(_Row, frozen=True, kw_only=True):
-    """Emulation of a board by QEMU.
+    """Emulation of a board by QEMU, which names ``machine`` and ``cpu``; empty: the machine's own.
 
-    Attributes:
-        machine: QEMU's name of the machine.
-        cpu: QEMU's name of the CPU; empty: the machine's own.
-        serial_index: which of the machine's serial ports is the console.
-        args: more arguments.
+    ``serial_index``: which of the machine's serial ports is the console. ``args``: more arguments.
     """
 
     machine: str
@@ -194,8 +196,7 @@ class RtlRow(_Row, frozen=True, kw_only=True):
     """Simulation of a board's core from its source at register transfer level.
 
     Attributes:
-        model: name of a core in ``board_templates/rtl/models``.
-        parameters: of its top module, beside those of its row.
+        model: name of a core in ``board_templates/rtl/models``; parameters: of its top module, besides.
         exit_register: address of the register that ends the simulation with the status that is written.
         flash_wait_states: cycles that each access to a memory of the kind ``flash`` takes beyond the first.
     """
@@ -225,6 +226,7 @@ class Board(_Row, frozen=True, kw_only=True):
         memories: the first flash and the first RAM hold all that names no other memory.
         chip: microcontroller on the board, by a name of ``mlf-sdk chips``; empty: none is stated.
         entropy: where random numbers come from; None: there is no source, and no secured session.
+        flash_controller: what writes the first flash at run time; None: the slots of parameters are in RAM.
         init: writes to registers before main(), in order; all rates of the row are those after them.
         second_stage: writes that set up the flash, of the 256 bytes before the vector table that a boot
             ROM wants (:mod:`mlf_sdk.targets.boards.stage`); empty: it wants none.
@@ -252,6 +254,7 @@ class Board(_Row, frozen=True, kw_only=True):
     uart: Uart | None = None
     counter: Counter | None = None
     entropy: Entropy | None = None
+    flash_controller: FlashController | None = None
     interrupts: Interrupts | None = None
     init: tuple[Init, ...] = ()
     second_stage: tuple[Init, ...] = ()
@@ -301,11 +304,7 @@ class Board(_Row, frozen=True, kw_only=True):
 
 
 class MachineMemory(_Row, frozen=True, kw_only=True):
-    """A memory of an emulated machine: where it lies, and where it is seen again.
-
-    Attributes:
-        main: it is QEMU's main RAM, which can be kept in a file.
-    """
+    """A memory of an emulated machine, and its aliases; ``main``: QEMU's main RAM, which a file can keep."""
 
     name: Text
     origin: Word
