@@ -7,10 +7,12 @@ The model is made in memory; an archive of it is written where one is asked for:
 from __future__ import annotations
 
 import dataclasses
+import gc
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -38,6 +40,18 @@ if TYPE_CHECKING:
     from mlf_sdk.compiler.survey import Survey
     from mlf_sdk.ir.model import Finding
     from mlf_sdk.tools.programs import Compiler
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Pause the collector of reference cycles, which would walk a large graph again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class CompilingFrontend(StatedFrontend):
@@ -130,8 +144,9 @@ class CompilingFrontend(StatedFrontend):
         """
         from mlf_sdk.frontends.direct import model_of
 
-        compiled = self._compiled(path, options, name)
-        return model_of(compiled, options, self.digest(path), self.short)
+        with _without_collection():
+            compiled = self._compiled(path, options, name)
+            return model_of(compiled, options, self.digest(path), self.short)
 
     def _compiled(
         self, path: Path, options: CompileOptions, name: str = "", tuner: Tuner | None = None
@@ -162,8 +177,9 @@ class CompilingFrontend(StatedFrontend):
         from mlf_sdk.frontends.mlf.compiled import archive_of
         from mlf_sdk.frontends.mlf.writer import tar_of
 
-        compiled = self._compiled(path, options, name, tuner)
-        return tar_of(archive_of(compiled, options, self.digest(path)))
+        with _without_collection():
+            compiled = self._compiled(path, options, name, tuner)
+            return tar_of(archive_of(compiled, options, self.digest(path)))
 
     def choices(
         self, path: Path, options: CompileOptions, tuner: Tuner | None = None
