@@ -177,7 +177,7 @@ def families(path: Path, core: Core, goal: str) -> set[str]:
 def measured_goals(
     path: Path, name: str, core: Core, folder: Path, how: Callable[..., Measured]
 ) -> Iterator[Measured]:
-    """Measurements of a model: balanced and, with the samples of other families alone, for speed."""
+    """Measurements of a model: balanced and, where it has other families then, for speed."""
     usual = kept(path, name, BALANCED, folder, partial(how, path, goal=BALANCED))
     yield usual
     if families(path, core, SPEED) - families(path, core, BALANCED):
@@ -226,11 +226,13 @@ def by_kernel(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
 
 
 def samples_of(measured: Iterable[Measured]) -> dict[str, list[Sample]]:
-    """Samples by the family of their kernel; of a model for speed, those of families that only speed has."""
+    """Samples by the family of their kernel; of a model for speed, those of families only speed has; '' holds the balanced."""
     usual = {(m.model, s.kernel) for m in measured if m.goal == BALANCED for s in m.samples}
-    return by_kernel(
+    found = by_kernel(
         s for m in measured for s in m.samples if m.goal == BALANCED or (m.model, s.kernel) not in usual
     )
+    found[""] = by_kernel(s for m in measured if m.goal == BALANCED for s in m.samples)[""]
+    return found
 
 
 def errors(measured: Sequence[Measured], what: str) -> dict[str, float]:
