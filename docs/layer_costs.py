@@ -226,7 +226,7 @@ def by_kernel(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
 
 
 def samples_of(measured: Iterable[Measured]) -> dict[str, list[Sample]]:
-    """Samples by family; of a model for speed, those of families only speed has. '' holds all balanced ones."""
+    """Samples by family; of a model for speed, those of families only speed has. '': all balanced ones."""
     usual = {(m.model, s.kernel) for m in measured if m.goal == BALANCED for s in m.samples}
     found = by_kernel(
         s for m in measured for s in m.samples if m.goal == BALANCED or (m.model, s.kernel) not in usual
