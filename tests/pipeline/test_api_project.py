@@ -194,7 +194,7 @@ def test_too_little_ram(tmp_path: Path) -> None:
     needs = int(re.search(r"at least ([\d,]+) bytes of RAM", what)[1].replace(",", ""))  # type: ignore[index]
     assert 32768 + 2048 + 8192 + 8192 <= needs < 32768 + 2048 + 8192 + 8192 + 512
     assert "arena 32,768" in what and "stack 2,048" in what
-    assert what.endswith("and ram has 32,768")
+    assert what.endswith(f"and ram has 32,768: {needs - 32768:,} are missing")
     assert caught.value.where == "board own"
     assert "a board with more memory" in caught.value.hint
     assert caught.value.exit_code == 2
