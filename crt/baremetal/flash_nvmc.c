@@ -6,6 +6,7 @@
  * erased or written that it runs from, so this code may lie there; interrupts wait as well.
  */
 #include "cpu.h"
+#include "mlf_board.h"
 #include "mlf_store_flash.h"
 
 #define NVMC_READY MLF_REG32(MLF_FLASH_CONTROLLER_BASE + 0x400u)

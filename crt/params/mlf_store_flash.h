@@ -2,12 +2,11 @@
 /*
  * mlf_store_flash.h - a store's slots in the flash of a board, which its row's flash_controller writes.
  *
- * mlf_board.h gives MLF_FLASH_PAGE_BYTES. A board's own driver defines the two functions.
+ * mlf_board.h, included before the driver is used, gives MLF_FLASH_PAGE_BYTES. A board's own driver defines the two functions.
  */
 #ifndef MLF_STORE_FLASH_H
 #define MLF_STORE_FLASH_H
 
-#include "mlf_board.h"
 #include "mlf_store.h"
 
 #ifdef __cplusplus

@@ -514,7 +514,7 @@ static void test_store_drivers(void) {
 }
 
 static void test_ready_drivers(const char *path) {
-  static uint8_t memory[2][MLF_STORE_SLOT_BYTES(TINY_PARAMS)] __attribute__((aligned(16)));
+  static uint8_t memory[2][MLF_STORE_SLOT_BYTES(TINY_PARAMS, MLF_STORE_RAM_ERASE_BYTES)] __attribute__((aligned(16)));
   const mlf_store_driver_t ram = MLF_STORE_RAM_DRIVER(memory[0], sizeof memory[0]);
   mlf_store_driver_t files[3];
   const mlf_store_driver_t *drivers[4] = {&ram, &files[0], &files[1], &files[2]};

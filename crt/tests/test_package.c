@@ -12,6 +12,7 @@
 /* TEST_NVMC: flash that the driver of a controller writes word by word, and erases by larger pages. */
 #ifdef TEST_NVMC
 #include "fake_nvmc.h"
+#include "mlf_board.h"
 #include "mlf_store_flash.h"
 #define SLOT_BYTES 1024u
 #else
