@@ -159,13 +159,14 @@ def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) ->
             files[f"boards/{name}.conf"] = template_text("zephyr/native.conf.j2", values)
         if slots is not None:
             templates[f"boards/{name}.overlay"] = "zephyr/slots.overlay.j2"
+    folders = dict.fromkeys(("include", "src", "rpc", "platform", "zephyr", *crt_folders(options)))
     return PlatformFiles(
         board=board.name,
         title=board.title,
         is_host=False,
         files=files,
         runtime_sources=(),
-        crt_folders=(*dict.fromkeys(("include", "src", "rpc", "platform", "zephyr", *crt_folders(options))),),
+        crt_folders=tuple(folders),
         templates=templates,
         model_templates=_MODEL,
         values=values,
