@@ -90,11 +90,13 @@ def test_a_monitor_that_is_gone_leaves_the_line(tmp_path: Path) -> None:
 # ---- a board on a port, with a probe ----
 
 # The place of a probe's server is taken by QEMU: its own works on a CPU that runs the image. Its arguments are kept.
-PROBE = """#!/bin/sh
+# It opens when the image has run for a while: a board that is asked has been switched on before.
+PROBE = """#!/bin/bash
 echo "$*" > "$SAID"
 for word; do case $word in "gdb_port "*) port=${word#gdb_port } ;; esac; done
 while [ $# -gt 0 ]; do case $1 in -port | --port) port=$2 ;; esac; shift; done
-exec $QEMU -display none -serial null -monitor none -kernel $ELF -gdb tcp:127.0.0.1:$port
+exec $QEMU -display none -serial null -kernel $ELF -monitor stdio >/dev/null \\
+    < <(sleep 1; echo "gdbserver tcp:127.0.0.1:$port")
 """
 SERVERS = {
     "openocd": ("openocd", "openocd_config", "board.cfg", "-f board.cfg -c gdb_port "),
