@@ -66,6 +66,15 @@ def test_the_build_has_the_runtimes_warnings_and_keeps_the_order_of_accesses(pro
     assert re.search(r"target_compile_options\(small_kernels PRIVATE .* -fno-strict-aliasing", text)
 
 
+def test_options_of_the_compiler_are_flags_of_files(project: Path) -> None:
+    """GCC's attribute for options is none of clang's: memcpy's loop would become a call of itself there."""
+    sources = [path for path in project.rglob("*.[ch]") if "optimize(" in path.read_text()]
+    assert sources == []
+    text = (project / "CMakeLists.txt").read_text()
+    assert '"crt/baremetal/memory.c"' in text
+    assert "SOURCE crt/baremetal/memory.c APPEND PROPERTY COMPILE_OPTIONS -fno-builtin)" in text
+
+
 def test_without_assembly_there_is_none(project: Path, tmp_path: Path) -> None:
     source = project.parent / "small.tflite"
     mlf_sdk.generate(source, tmp_path / "app", board="mps2-an386", asm="no")

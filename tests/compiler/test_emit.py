@@ -137,6 +137,32 @@ def test_prototypes_are_those_of_the_functions(tmp_path: Path) -> None:
     assert "conflicting types" in done.stderr
 
 
+def test_assembly_says_its_layers_and_kernels_what_a_mac_takes(tmp_path: Path) -> None:
+    """Before each function in assembly, of those kernels that call it; the figure is that of the tile's own note."""
+    found = compiled("int8", tmp_path, Choice(core=cores()["cortex-m4"], goal=Goal.SPEED))
+    naked = re.findall(
+        r"/\* Assembly for\n((?: \* .*\n)+)#if .*\n__attribute__\(\(naked, noinline\)\) static [\w *]*?(\w+)\(",
+        found.code.own,
+    )
+    assert len(naked) == found.code.own.count("naked, noinline")
+    figures = 0
+    for one in found.operators:
+        helpers = one.kernel.helpers if one.kernel else {}
+        for about, name in naked:
+            assert (f"Layer {one.operator.number}: " in about) == (name in helpers)
+        counts = [
+            (int(products), f"{int(n) / int(products):.2f} instructions a MAC in the tile")
+            for text in helpers.values()
+            for n, products in re.findall(r"(\d+) instructions for (\d+) products", text)
+        ]
+        if counts and one.kernel is not None and one.kernel.tile:
+            about = found.code.own.partition(f"/* Layer {one.operator.number}: ")[2]
+            about = about or found.code.own.partition(f"\n * Layer {one.operator.number}: ")[2]
+            assert max(counts)[1] in about.splitlines()[1]
+            figures += 1
+    assert figures > 2
+
+
 def test_a_helper_has_one_text(tmp_path: Path) -> None:
     kernel = next(
         o.kernel for o in compiled("int8", tmp_path, Choice()).operators if o.kernel and o.kernel.helpers

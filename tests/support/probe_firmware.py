@@ -35,7 +35,7 @@ def compile_flags(board: Board, folder: Path) -> list[str]:
     crt = data_dir("crt")
     folders = (crt / "include", crt / "baremetal", crt / "baremetal" / cross_isa(board).name, folder)
     includes = [f"-I{path}" for path in folders]
-    return [*board_flags(board), "-g", "-ffunction-sections", "-fdata-sections", *includes]
+    return [*board_flags(board), "-g", "-ffunction-sections", "-fdata-sections", "-fno-builtin", *includes]
 
 
 def build(board: Board, folder: Path, *flags: str, sources: tuple[Path, ...] = (PROBE,)) -> Path:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 _HEAD: Final = """/* SPDX-License-Identifier: Apache-2.0 */
@@ -42,7 +42,7 @@ def apart(
     Args:
         name: of the model, a C identifier.
         parts: texts of functions.
-        notes: about the layers of each function in assembly, for the comment before it.
+        notes: lines about the layers of each function in assembly, for the comment before it.
 
     Returns:
         The texts, the source (empty: there is no assembly) and the symbols that it defines.
@@ -74,7 +74,7 @@ def _declaration(result: re.Match[str]) -> str:
 def _definition(result: re.Match[str], symbol: str, notes: Iterable[str]) -> str:
     """A function in assembly, in a section of its own, with rules for debuggers."""
     parameters = result["parameters"].replace(_UNUSED, "")
-    about = [f"{result['result']}{symbol}({parameters})", *_layers(notes)]
+    about = [f"{result['result']}{symbol}({parameters})", *notes]
     is_riscv = "__riscv" in result["condition"]
     lines = [f"#if {result['condition']}", "/* " + "\n * ".join(about) + " */"]
     lines += [
@@ -84,12 +84,6 @@ def _definition(result: re.Match[str], symbol: str, notes: Iterable[str]) -> str
     lines += [f"    .global {symbol}", f"    .type {symbol}, %function", f"{symbol}:", "    .cfi_startproc"]
     lines += [_spelled(line.strip()) for line in result["lines"].splitlines()]
     return "\n".join([*lines, "    .cfi_endproc", f"    .size {symbol}, . - {symbol}", "#endif", ""])
-
-
-def _layers(notes: Iterable[str]) -> Iterator[str]:
-    """Lines about layers, without those about the parameters of their kernels."""
-    for note in dict.fromkeys(notes):
-        yield from note.splitlines()[:2]
 
 
 def _spelled(line: str) -> str:

@@ -189,13 +189,14 @@ def emit(name: str, kernels: Sequence[Kernel], notes: Sequence[str] = (), *, asm
         mine = {key: kernel for key, kernel in different.items() if bool(kernel.origin) is foreign}
         functions = [_comment(about[key]) + _function(symbols[key], k) for key, k in mine.items()]
         if mine or not foreign:
-            parts = [*_helpers(mine.values()), *functions]
+            users = _users(mine, about)
+            parts = [*_helpers(mine.values(), users), *functions]
             if asm is Asm.NO:
                 parts = [without_assembly(part) for part in parts]
             elif asm is Asm.FILE and not foreign:
                 from mlf_sdk.compiler.apart import apart  # few models are compiled so
 
-                parts, assembly, moved = apart(name, parts, _users(mine, about))
+                parts, assembly, moved = apart(name, parts, users)
             parts = [_INLINE.sub(r"\1static MLF_INLINE ", part) for part in parts]
             texts[foreign] = head + "\n".join([*definitions(parts), *parts])
     return Code(
@@ -210,22 +211,26 @@ def emit(name: str, kernels: Sequence[Kernel], notes: Sequence[str] = (), *, asm
 
 
 def _users(kernels: Mapping[str, Kernel], about: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Notes about the layers that each function is called for."""
+    """Lines about the layers that each function is called for, without those about parameters of kernels."""
     result: dict[str, list[str]] = {}
     for key, kernel in kernels.items():
+        lines = [line for note in dict.fromkeys(about[key]) for line in note.splitlines()[:2]]
         for helper in kernel.helpers:
-            result.setdefault(helper, []).extend(about[key])
+            result.setdefault(helper, []).extend(lines)
     return result
 
 
-def _helpers(kernels: Iterable[Kernel]) -> list[str]:
-    """Texts of the functions that kernels call, each once."""
+def _helpers(kernels: Iterable[Kernel], users: Mapping[str, Sequence[str]]) -> list[str]:
+    """Texts of the functions that kernels call, each once; those in assembly say for which layers."""
     result: dict[str, str] = {}
     for kernel in kernels:
         for helper, text in kernel.helpers.items():
             if result.setdefault(helper, text) != text:
                 raise ValueError(f"{kernel.family}: another kernel has a different helper '{helper}'")
-    return list(result.values())
+    return [
+        (_comment(["Assembly for", *users[name]]) if users[name] and "__asm" in text else "") + text
+        for name, text in result.items()
+    ]
 
 
 def _comment(notes: Sequence[str]) -> str:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
@@ -21,6 +23,8 @@ from mlf_sdk.compiler.operators import (
 )
 from mlf_sdk.compiler.recurrences import Lstm, Recurrent, Svdf
 from mlf_sdk.tools.ctext import c_comment
+
+_COUNTS: Final = re.compile(r"/\* \w+: (\d+) instructions for (\d+) products \*/")
 
 
 def macs_of(graph: Graph, operator: Operator) -> int:
@@ -74,6 +78,7 @@ def note_of(graph: Graph, operator: Operator, kernel: Kernel, cost: int | None) 
     read = [v for v in graph.read(operator) if v.data is None]
     work = [f"tile of {kernel.tile.text}"] if kernel.tile else []
     work += [f"{macs:,} MACs"] if macs else []
+    work += _instructions_of_tile(kernel) if macs and kernel.tile else []
     work += [f"{cost / macs:.2f} for each as measured"] if macs and cost is not None else []
     lines = [
         f"Layer {operator.number}: {operator.kind}{f' {detail}' if detail else ''} '{name}'",
@@ -84,6 +89,13 @@ def note_of(graph: Graph, operator: Operator, kernel: Kernel, cost: int | None) 
             size = kernel.constants[p.number].nbytes
             lines.append(f"  {p.name}: parameter '{constant_name(operator, p.number)}', {size:,} bytes")
     return "\n".join(c_comment(line, max_length=140) for line in lines)
+
+
+def _instructions_of_tile(kernel: Kernel) -> list[str]:
+    """Instructions a MAC of the largest tile in assembly, as its text has them; empty without one."""
+    counts = [map(int, pair) for text in kernel.helpers.values() for pair in _COUNTS.findall(text)]
+    products, instructions = max(((p, n) for n, p in counts), default=(0, 0))
+    return [f"{instructions / products:.2f} instructions a MAC in the tile"] if products else []
 
 
 def node_name(operator: Operator) -> str:
