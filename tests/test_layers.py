@@ -356,3 +356,10 @@ def test_registers_that_assembly_changes_are_no_other_operands() -> None:
     kernels = (PACKAGE / "compiler" / "kernels").rglob("*.py")
     found = [f"{name_of(path)}: {text}" for path in kernels for text in re.findall(r'"\+\w+"', text_of(path))]
     assert found == []
+
+
+def test_contributing_has_the_layers_in_their_order() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = text.partition("| layer | holds |")[2].partition("\n\n")[0]
+    rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()[2:]]
+    assert [{*row} for row in rows] == [{*layer} for layer in LAYERS if layer != ("__main__",)]
