@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import difflib
 import gc
+import importlib
 import importlib.abc
 import importlib.util
 import json
@@ -57,11 +58,16 @@ EXCLUDED = re.compile(
 Functions = dict[tuple[str, int], types.CodeType]
 
 
+def module_name(path: Path) -> str:
+    """Dotted name of a module by its path in the tree."""
+    return ".".join(path.with_suffix("").relative_to("sdk").parts)
+
+
 class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds one module, and loads it from a text; a plugin of pytest, to come before pytest's own finder."""
 
     def __init__(self, path: Path, text: str) -> None:
-        self.name = ".".join(path.with_suffix("").relative_to("sdk").parts)
+        self.name = module_name(path)
         self.path, self.text = path.resolve(), text
 
     @pytest.hookimpl(tryfirst=True)
@@ -168,6 +174,11 @@ class Suite:
         tracer.stop()
         self._notes.write_text(json.dumps([time.process_time(), tracer.get_data().lines(file) or []]))
         return passed
+
+    @property
+    def reaches(self) -> bool:
+        """Whether a test runs a line of the module that its import does not."""
+        return any(test.lines - self._imported for test in self._tests)
 
     @property
     def cpu_s(self) -> float:
@@ -351,15 +362,15 @@ class Mutations:
         self._tracer = start_tracer(str(self._path.resolve()))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        importlib.import_module(module_name(self._path))  # some are loaded by what first needs them
         self._tracer.stop()
-        file = str(self._path.resolve())
-        imported = {*(self._tracer.get_data().lines(file) or [])}
-        if not imported:
-            raise pytest.UsageError(f"{self._path}: its tests do not import it")
+        imported = {*(self._tracer.get_data().lines(str(self._path.resolve())) or [])}
         results = Path(self._job["results"])
         suite = Suite(session, self._path, self._job["timeout_s"], imported, results.with_name("tests.json"))
         if failed := suite.measure():
             raise pytest.UsageError(f"{failed} fails without a change, or takes too long")
+        if not suite.reaches:
+            raise pytest.UsageError(f"{self._path}: its tests run none of its functions")
         rows = [json.loads(row) for row in results.read_text().splitlines()] if results.is_file() else []
         every = mutations_of(self._text)
         if self._job["module"].startswith(FOLDER):
