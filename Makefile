@@ -110,9 +110,11 @@ PROVEN := $(if $(SHARED),$(SHARED),$(wildcard $(DEMO)/*.tar))
 FEW := $(filter %digits-graph-tvm0.11.1.tar %digits-aotc-tvm0.11.1.tar %conv1d-graph-tvm0.11.1.tar %resnet8_int8-graph-tvm0.11.1.tar,$(PROVEN))
 SMALL := $(filter-out %resnet8_int8-graph-tvm0.11.1.tar,$(FEW))
 PAGE ?= docs/proof.md
+HASH := \#
+CMSIS_NN_VERSION = $(shell git -C $(CMSIS_NN) describe --tags --always)
 proof: tools runtime $(if $(RTL),tools-rtl)
 	$(VENV)/bin/mlf-sdk proof $(PROVEN) $(BOARDS:%=--board %) --jobs $(JOBS) $(if $(CMSIS_NN),--cmsis-nn $(CMSIS_NN)) \
-	  --markdown $(PAGE) --made-by 'make proof$(if $(BOARDS), BOARDS="$(BOARDS)" PAGE=$(PAGE))$(if $(CMSIS_NN), CMSIS_NN=PATH)'
+	  --markdown $(PAGE) --made-by 'make proof$(if $(BOARDS), BOARDS="$(BOARDS)" PAGE=$(PAGE))$(if $(CMSIS_NN), CMSIS_NN=PATH$(CMSIS_NN_VERSION:%= $(HASH) CMSIS-NN %))'
 	$(if $(ZEPHYR_BASE),$(VENV)/bin/mlf-sdk proof $(FEW) --platform zephyr --board mps2-an385 \
 	  --board qemu_cortex_m3 --jobs $(JOBS) --markdown docs/proof-zephyr.md --made-by 'make proof ZEPHYR_BASE=PATH')
 	$(if $(RTL),$(VENV)/bin/mlf-sdk proof $(SMALL) $(patsubst board_templates/boards/%.toml,--board %,$(wildcard \

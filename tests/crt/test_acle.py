@@ -47,7 +47,7 @@ def test_known_results(standard: str, tmp_path: Path, needs_cc: str) -> None:
     text = f"#include <arm_acle.h>\n#include <stdio.h>\nint main(void) {{\n{lines}\n  return 0;\n}}\n"
     (tmp_path / "main.c").write_text(text)
     flags = [f"-std={standard}", "-Wall", "-Wextra", "-Wno-unused-value", "-Werror", "-fsanitize=undefined"]
-    command = [needs_cc, *flags, f"-I{CRT / 'host' / 'acle'}", "main.c", "-o", "main"]
+    command = [needs_cc, *flags, f"-I{CRT / 'acle'}", "main.c", "-o", "main"]
     subprocess.run(command, cwd=tmp_path, check=True)
     said = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert not said.stderr
@@ -88,3 +88,23 @@ def test_a_kernel_on_the_host(tmp_path: Path, needs_cc: str) -> None:
 def test_a_kernel_on_a_core_and_on_the_host(tmp_path: Path, needs_qemu: None) -> None:
     x = np.random.default_rng(1).integers(-(2**31), 2**31, (1, 8)).astype(np.int32)
     assert mlf_sdk.run(archive(tmp_path), board="mps2-an386", inputs={"x": x}).ok
+
+
+@pytest.mark.parametrize("cpu", ["cortex-m0plus", "cortex-m4", "cortex-m55"])
+def test_a_cortex_m_has_its_compilers_own(cpu: str, needs_arm: None) -> None:
+    said = preprocessed(["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mfloat-abi=soft"])
+    assert "__ssat" in said or "__builtin_arm_ssat" in said
+    assert "mlf_acle_" not in said
+
+
+def test_another_architecture_has_them_in_plain_c(needs_riscv_qemu: None) -> None:
+    assert "mlf_acle_within((x)" in preprocessed(
+        ["riscv64-unknown-elf-gcc", "-march=rv32imac", "-mabi=ilp32", "--specs=picolibc.specs"]
+    )
+
+
+def preprocessed(compiler: list[str]) -> str:
+    """Text and macros after the header that CMSIS-NN takes for CMSIS-Core's."""
+    command = [*compiler, "-fsyntax-only", "-E", "-dD", f"-I{CRT / 'acle'}", f"-I{CRT / 'cmsis'}", "-xc", "-"]
+    text = "#include <cmsis_compiler.h>\n"
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout

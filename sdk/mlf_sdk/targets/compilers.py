@@ -64,7 +64,7 @@ def source_compiler(
         include_dirs=(
             str(crt / "include"),
             *([str(crt / "libc/include")] if own_headers else []),
-            *([str(crt / "host/acle")] if argv[: len(native)] == native and not own_headers else []),
+            *([str(crt / "acle")] if argv[: len(native)] == native and not own_headers else []),
         ),
         library_dirs=tuple(str(crt.parent / folder) for folder in cmsis_nn_includes(options)),
         is_builds=is_builds,
@@ -166,4 +166,4 @@ def cmsis_nn_includes(options: ProjectOptions) -> tuple[str, ...]:
         return ()
     include = Path(options.cmsis_nn) / "Include"
     folders = sorted({p.parent for p in include.rglob("*.h")})
-    return (*(p.as_posix() for p in folders), "crt/cmsis")
+    return (*(p.as_posix() for p in folders), "crt/cmsis", "crt/acle")

@@ -74,7 +74,7 @@ class CmakeTarget(BoardTarget):
             is_host=self.is_host,
             files={},
             runtime_sources=(),
-            crt_folders=("include", "src", *(("cmsis",) if options.cmsis_nn is not None else ())),
+            crt_folders=("include", "src", *(("cmsis", "acle") if options.cmsis_nn is not None else ())),
             cmsis_nn_includes=cmsis_nn_includes(options),
             templates={
                 "CMakeLists.txt": "common/library_CMakeLists.txt.j2",
@@ -156,7 +156,7 @@ class HostTarget(CmakeTarget):
                 *(("crt/host/entropy.c",) if options.session_keys else ()),
                 *store_sources(self.board, store_bytes),
             ),
-            crt_folders=(*crt_folders(options), "platform", "host"),
+            crt_folders=(*dict.fromkeys((*crt_folders(options), "platform", "host", "acle")),),
             definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
             values={
                 **store_values(self.board, store_bytes),
@@ -189,7 +189,7 @@ def crt_folders(options: ProjectOptions) -> tuple[str, ...]:
         "include",
         "src",
         *((options.app,) if options.app in ("rpc", "mlperf") else ()),
-        *(("cmsis",) if options.cmsis_nn is not None else ()),
+        *(("cmsis", "acle") if options.cmsis_nn is not None else ()),
         *(("graph", "params") if options.executor == "graph" else ()),
         *(("package",) if options.trust or options.session_keys else ()),
         *(("secure",) if options.session_keys else ()),

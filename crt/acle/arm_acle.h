@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arm C Language Extensions on a host without them: the integer, saturating and 32-bit SIMD intrinsics in
+ * Arm C Language Extensions where the compiler has none: the integer, saturating and 32-bit SIMD intrinsics in
  * plain C, so that kernels for a Cortex-M can be compiled for the host and compared with their results on the
- * target.
+ * target, and CMSIS-NN, which includes this header on every architecture, for RISC-V. A Cortex-M has its
+ * compiler's own.
  *
  * ARM_CPU_INTRINSICS_EXIST is what TVM's kernels for Cortex-M ask before they define __ror, __pkhbt and
  * __pkhtb in Arm assembly.
  */
-#ifndef MLF_HOST_ARM_ACLE_H
-#define MLF_HOST_ARM_ACLE_H
+#ifndef MLF_ARM_ACLE_H
+#define MLF_ARM_ACLE_H
 
 #if defined(__arm__) || defined(__aarch64__)
 #include_next <arm_acle.h>
@@ -16,7 +17,11 @@
 
 #include <stdint.h>
 
-#if !defined(__ARM_FEATURE_SIMD32) && !defined(ARM_CPU_INTRINSICS_EXIST)
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#define MLF_ACLE_NATIVE
+#endif
+
+#if !defined(MLF_ACLE_NATIVE) && !defined(__ARM_FEATURE_SIMD32) && !defined(ARM_CPU_INTRINSICS_EXIST)
 #define ARM_CPU_INTRINSICS_EXIST
 
 #define MLF_ACLE static inline __attribute__((unused, always_inline))
