@@ -19,6 +19,7 @@ STEPS = (
     "parts",
     "resized",
     "mean",
+    "dense",
 )
 
 

@@ -178,7 +178,23 @@ def low(m: Maker) -> int:
     return m.conv(x, 4, (3, 3), 1, same=True)
 
 
+def flattened(m: Maker) -> int:
+    """A map that is flattened for a dense layer, in rows of 32 bytes."""
+    x = m.conv(m.input((1, 9, 7, 4)), 8, (3, 3), 1, same=True)
+    x = m.conv(x, 8, (3, 3), 2, same=True)
+    shape = m.spec.tensor("shape", "int32", (2,), data=np.array([1, 160], np.int32))
+    flat = m.spec.add("RESHAPE", (x, shape), m.same_scale(x, (1, 160)), ("ReshapeOptions", {}))
+    return m.dense(flat, 6, scales=6)
+
+
+def two_rows_dense(m: Maker) -> int:
+    """A dense layer of two rows of 15 bytes, which begin within words, and a table behind it."""
+    return m.logistic(m.dense(m.input((1, 2, 5, 3)), 7, largest=128))
+
+
 BUILDS = [
+    flattened,
+    two_rows_dense,
     low,
     replaced_twice,
     averaged,

@@ -9,6 +9,7 @@ from itertools import groupby
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import SCRATCH_BYTES, Operator
 from mlf_sdk.compiler.rows.choose import streamed
+from mlf_sdk.compiler.rows.flattened import through_reshapes
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.needs import firings_of
 from mlf_sdk.compiler.rows.pull import Region
@@ -28,13 +29,13 @@ def has_rows(graph: Graph, operator: Operator, choice: Choice, lines: int = 1) -
 def with_longest_regions(
     graph: Graph, choice: Choice, lines: int = 1, scratch_bytes: int = SCRATCH_BYTES
 ) -> Graph:
-    """An improved graph, with runs of operators that have kernels of rows as one.
+    """An improved graph, with runs of operators that have kernels of rows as one; dense layers read maps.
 
     Args:
         lines: rows at once, of operators that have kernels of so many.
         scratch_bytes: see `Fused`.
     """
-    fused = graph
+    graph = fused = through_reshapes(graph)
     for by_rows, found in groupby(graph.operators, lambda one: has_rows(graph, one, choice)):
         run = list(found)
         if by_rows and len(run) > 1:

@@ -21,6 +21,7 @@ from mlf_sdk.compiler.operators import Fused
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.reference import Interpreter
+from mlf_sdk.compiler.rows.flattened import through_reshapes
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.pull import Pulled, Region, region_of
 from mlf_sdk.compiler.schedule import Choice, kernels_of
@@ -30,6 +31,7 @@ from row_networks import (
     BUILDS,
     Build,
     dilated,
+    flattened,
     pair,
     replaced_twice,
     residual,
@@ -53,7 +55,7 @@ def both(build: Build, folder: Path) -> tuple[bytes, Graph, Graph]:
     path = folder / "model.tflite"
     path.write_bytes(model)
     graph = load_tflite(path)
-    improved = improve(graph)
+    improved = through_reshapes(improve(graph))
     return model, graph, fuse(improved, improved.operators)
 
 
@@ -153,7 +155,9 @@ def test_rows_that_are_replaced_twice_keep_off_the_input(tmp_path: Path) -> None
     assert one.kernel is not None and one.kernel.overlaps == {0: 8 * 16 - 7 * 8}
 
 
-@pytest.mark.parametrize("build", [pair, separable, residual, shared_slots, two_branches, dilated, tall])
+@pytest.mark.parametrize(
+    "build", [flattened, pair, separable, residual, shared_slots, two_branches, dilated, tall]
+)
 def test_a_ring_of_one_row_less_gives_other_bytes(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

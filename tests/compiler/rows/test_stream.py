@@ -32,6 +32,7 @@ from mlf_sdk.ir.model import FileDigest
 from row_networks import (
     Build,
     dilated,
+    flattened,
     narrow_bytes,
     pair,
     reduced,
@@ -41,6 +42,7 @@ from row_networks import (
     stacked,
     tall,
     two_branches,
+    two_rows_dense,
     whole_network,
     wide,
 )
@@ -82,7 +84,8 @@ def twice(m: Maker) -> int:
 
 BUILDS = [
     pair, separable, residual, shared_slots, two_branches, reduced, dilated, tall, narrow, skipping,
-    narrow_skipping, twice, done_early, whole_network, wide, stacked, narrow_bytes,
+    narrow_skipping, twice, done_early, whole_network, wide, stacked, narrow_bytes, flattened,
+    two_rows_dense,
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.layer import macs_of
 from mlf_sdk.compiler.operators import SCRATCH_BYTES, Conv2D, Operator
 from mlf_sdk.compiler.rows.counters import Counters
+from mlf_sdk.compiler.rows.flattened import through_reshapes, with_reshapes
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.memory import ALIGNMENT, InputMode, OperatorMemory, RowMemory
 from mlf_sdk.compiler.rows.needs import firings_of, row_bytes, rows_of
@@ -34,11 +35,13 @@ class Choices(msgspec.Struct, frozen=True):
     """Regions that a graph can be cut into.
 
     Attributes:
+        graph: the one that was given, but its dense layers read maps themselves that are flattened for them.
         cuts: the one of least RAM first, then those of fewer fused layers; the last one fuses none, or those
             alone that must run by rows because their input comes so.
     """
 
     graph: Graph
+    given: Graph
     kernels: Kernels
     memory: RowMemory
     cuts: tuple[Cut, ...]
@@ -62,7 +65,7 @@ class Choices(msgspec.Struct, frozen=True):
                     streamed,
                     fit_scratch=self._fit_scratch,
                 )
-        return graph
+        return with_reshapes(graph, self.given)
 
     @property
     def _fit_scratch(self) -> bool:
@@ -159,6 +162,7 @@ def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOL
             the layers take on whole inputs.
     """
     fit_scratch = mode is InputMode.STREAMED
+    given, graph = graph, through_reshapes(graph)
     result = [
         _memory_of(graph, operator, kernels, fit_scratch=fit_scratch) or OperatorMemory()
         for operator in graph.operators
@@ -168,7 +172,7 @@ def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOL
     alone = [plain.interval(k, k + 1) for k in range(count)]
     most = max((size for size in alone if size is not None), default=0)
     memory = RowMemory(graph, result, mode, most=most)
-    return Choices(graph, kernels, memory, front(count, memory.interval))
+    return Choices(graph, given, kernels, memory, front(count, memory.interval))
 
 
 def least_ram(graph: Graph, kernels: Kernels) -> Graph:
@@ -187,8 +191,8 @@ def with_small_tiles(choices: Choices, share: float = 1.0) -> Choices:
         share: of the RAM, that it must come down to: such tiles take many more instructions.
     """
     given = choices
-    while more := choices.largest_scratch() - choices.graph.small_tiles:
-        graph = dataclasses.replace(choices.graph, small_tiles=choices.graph.small_tiles | more)
+    while more := choices.largest_scratch() - choices.given.small_tiles:
+        graph = dataclasses.replace(choices.given, small_tiles=choices.given.small_tiles | more)
         fewer = row_choices(graph, choices.kernels, choices.memory.mode)
         if fewer.cuts[0].peak_bytes >= choices.cuts[0].peak_bytes:
             break

@@ -252,10 +252,12 @@ class _Writer:
         kernel = tile.kernel
         for p in kernel.parameters:
             if p.role is Role.CONSTANT:
-                text = f"(const {p.type} *)(p0 + {self.constants.place(kernel.constants[p.number])})"
+                place = f"p0 + {self.constants.place(kernel.constants[p.number])}"
+                more = f" + row * {tile.stride}" if tile.stride and p.number == 0 else ""
+                text = f"(const {p.type} *)({place}{more})"
             elif p.role is Role.WORKSPACE:
-                place = self.sums.get(self.region.makers[operator.outputs[0]], self.scratch)
-                text = f"({p.type} *)(b0 + {place})"
+                word = self.sums.get(self.region.makers[operator.outputs[0]], self.scratch)
+                text = f"({p.type} *)(b0 + {word})"
             elif p.role is Role.OUTPUT:
                 row = "row" if one.lines == 1 else f"row * {one.lines}"
                 text = self._place(operator.outputs[p.number], row, p.type)

@@ -12,12 +12,21 @@ import msgspec
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.conv_2ch_int8 import in_scratch
+from mlf_sdk.compiler.kernels.dense_by_rows import dense_rows
 from mlf_sdk.compiler.kernels.depthwise_blocks import row_kernel
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
 from mlf_sdk.compiler.kernels.pooling import pool_rows
 from mlf_sdk.compiler.kernels.reduce import reduce_rows
 from mlf_sdk.compiler.kernels.row_copies import RowCopy, copy_kernel, row_copies
-from mlf_sdk.compiler.operators import SCRATCH_BYTES, Conv2D, DepthwiseConv2D, Move, Operator, Pool2D
+from mlf_sdk.compiler.operators import (
+    SCRATCH_BYTES,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Move,
+    Operator,
+    Pool2D,
+)
 from mlf_sdk.compiler.reals import Reduce
 from mlf_sdk.compiler.rows.needs import ELEMENTWISE, Firings, row_bytes, rows_of
 
@@ -37,11 +46,13 @@ class RowTile(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         end: number of the first firing behind them.
         by_row: the kernel's inputs are pointers to all rows of its windows, NULL for those outside.
+        stride: words of its first constant from one firing to the next; 0: all firings share them.
     """
 
     end: int
     kernel: Kernel
     by_row: bool = False
+    stride: int = 0
 
 
 def row_tiles(
@@ -131,12 +142,19 @@ def _copies(graph: Graph, operator: Move, firings: Firings) -> tuple[RowTile, ..
 def _sums(graph: Graph, operator: Operator, firings: Firings) -> tuple[RowTile, ...]:
     """Kernels of a reduction, whose workspace keeps its sums."""
     kernels: tuple[Kernel, ...] = ()
+    stride = 0
     if isinstance(operator, Pool2D):
         kernels = pool_rows(graph, operator)
     elif isinstance(operator, Reduce):
         kernels = reduce_rows(graph, operator)
+    elif isinstance(operator, FullyConnected):
+        dense = dense_rows(Contraction.of(graph, operator), len(firings))
+        if dense is not None:
+            kernels, stride = dense.kernels, dense.stride // _WORD
     ends = (1, len(firings) - 1, len(firings))
-    tiles = [RowTile(end=end, kernel=kernel) for end, kernel in zip(ends, kernels, strict=False)]
+    tiles = [
+        RowTile(end=end, kernel=kernel, stride=stride) for end, kernel in zip(ends, kernels, strict=False)
+    ]
     if len(firings) == 1:
         return ()
     return tuple(tiles if len(firings) > 2 else tiles[::2])
