@@ -25,6 +25,8 @@ from mlf_sdk.compiler.options import Asm, Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
+from row_networks import keyword
+from tflite_models import Maker
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "tflite"
@@ -126,6 +128,17 @@ def test_models_have_no_extension(name: str, latest_clang: tuple[str, ...], tmp_
             assert [*faults(latest_clang, tmp_path / "kernels.c", tmp_path)] == [], (
                 f"{core.name} {goal.value}"
             )
+
+
+def test_a_region_with_a_dense_layer_has_no_extension(clang: tuple[str, ...], tmp_path: Path) -> None:
+    m = Maker(5)
+    (tmp_path / "model.tflite").write_bytes(m.finish(keyword(m)))
+    choice = Choice(core=cores()["cortex-m4"], goal=Goal.RAM)
+    code = compile_graph(load_tflite(tmp_path / "model.tflite"), choice, asm=Asm.NO).code
+    assert "add_products" in code.own
+    (tmp_path / code.header_name).write_text(code.header)
+    (tmp_path / "kernels.c").write_text(code.own)
+    assert [*faults(clang, tmp_path / "kernels.c", tmp_path)] == []
 
 
 def test_kernels_of_every_maker_have_no_extension(clang: tuple[str, ...], tmp_path: Path) -> None:

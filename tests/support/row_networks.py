@@ -192,6 +192,14 @@ def two_rows_dense(m: Maker) -> int:
     return m.logistic(m.dense(m.input((1, 2, 5, 3)), 7, largest=128))
 
 
+def keyword(m: Maker) -> int:
+    """One layer over a spectrum, whose map is flattened for a dense one."""
+    x = m.conv(m.input((1, 24, 20, 1)), 8, (10, 8), 2, same=True, activation=1)
+    shape = m.spec.tensor("shape", "int32", (2,), data=np.array([1, 960], np.int32))
+    flat = m.spec.add("RESHAPE", (x, shape), m.same_scale(x, (1, 960)), ("ReshapeOptions", {}))
+    return m.softmax(m.dense(flat, 4, largest=20))
+
+
 BUILDS = [
     flattened,
     two_rows_dense,

@@ -24,18 +24,10 @@ from mlf_sdk.compiler.rows.flattened import through_reshapes, with_reshapes
 from mlf_sdk.compiler.schedule import Choice, candidates
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.frontends.mlf.compiled import archive_of
-from row_networks import flattened
+from row_networks import flattened, keyword
 from tflite_models import Maker
 
 RAM = Choice(goal=Goal.RAM, core=core_named("cortex-m4"))
-
-
-def keyword(m: Maker) -> int:
-    """One layer over a spectrum, whose map is flattened for a dense one."""
-    x = m.conv(m.input((1, 24, 20, 1)), 8, (10, 8), 2, same=True, activation=1)
-    shape = m.spec.tensor("shape", "int32", (2,), data=np.array([1, 960], np.int32))
-    flat = m.spec.add("RESHAPE", (x, shape), m.same_scale(x, (1, 960)), ("ReshapeOptions", {}))
-    return m.softmax(m.dense(flat, 4, largest=20))
 
 
 def read(model: bytes, folder: Path) -> Graph:

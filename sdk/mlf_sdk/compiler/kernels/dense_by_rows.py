@@ -16,35 +16,39 @@ from mlf_sdk.compiler.operators import Array
 _ADD = f"""{INCLUDE_ACLE}static void add_products(const int8_t *x, const int8_t *w, uint32_t *sums, int32_t size, int32_t outputs)
 {{ /* of a row of the input with as many weights of each output */
 #if {DSP}
-    for (; outputs > 1; outputs -= 2, w += 2 * size, sums += 2) {{
-        int32_t first = (int32_t)sums[0];
-        int32_t second = (int32_t)sums[1];
+    for (int32_t c = 0; c < outputs; c += 2) {{
+        const int32_t d = c + 1 < outputs ? c + 1 : c; /* the last one twice */
+        const int8_t *v = w + c * size;
+        const int8_t *u = w + d * size;
+        int32_t first = (int32_t)sums[c];
+        int32_t second = (int32_t)sums[d];
         int32_t k = 0;
         for (; k + 4 <= size; k += 4) {{
-            int32_t v, a, b;
-            memcpy(&v, x + k, 4);
-            memcpy(&a, w + k, 4);
-            memcpy(&b, w + size + k, 4);
-            const int32_t even = __sxtb16(v);
-            const int32_t odd = __sxtb16(v >> 8);
+            int32_t four, a, b;
+            memcpy(&four, x + k, 4);
+            memcpy(&a, v + k, 4);
+            memcpy(&b, u + k, 4);
+            const int32_t even = __sxtb16(four);
+            const int32_t odd = __sxtb16(four >> 8);
             first = __smlad(odd, __sxtb16(a >> 8), __smlad(even, __sxtb16(a), first));
             second = __smlad(odd, __sxtb16(b >> 8), __smlad(even, __sxtb16(b), second));
         }}
         for (; k < size; ++k) {{
-            first = __smlad(x[k] & 0xFFFF, w[k] & 0xFFFF, first);
-            second = __smlad(x[k] & 0xFFFF, w[size + k] & 0xFFFF, second);
+            first = __smlad(x[k] & 0xFFFF, v[k] & 0xFFFF, first);
+            second = __smlad(x[k] & 0xFFFF, u[k] & 0xFFFF, second);
         }}
-        sums[0] = (uint32_t)first;
-        sums[1] = (uint32_t)second;
+        sums[d] = (uint32_t)second;
+        sums[c] = (uint32_t)first;
     }}
-#endif
-    for (; outputs > 0; --outputs, w += size, ++sums) {{
-        uint32_t sum = *sums;
+#else
+    for (int32_t c = 0; c < outputs; ++c, w += size) {{
+        uint32_t sum = sums[c];
         for (int32_t k = 0; k < size; ++k) {{
             sum += (uint32_t)(x[k] * w[k]);
         }}
-        *sums = sum;
+        sums[c] = sum;
     }}
+#endif
 }}
 """
 
