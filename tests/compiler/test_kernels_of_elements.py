@@ -71,7 +71,9 @@ def operands(
     return first, v.add(dtype, shapes[1], scales[1], zero, data if constant else None)
 
 
-BROADCAST = [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (4,)), ((2, 1, 4), (3, 1)), ((2, 3, 4), (1,))]
+BROADCAST = [
+    ((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (4,)), ((2, 1, 4), (3, 1)), ((2, 3, 4), (1,)), ((2, 3, 4), (3, 1)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "float32"])
@@ -98,6 +100,18 @@ def test_arithmetic(dtype: str, tmp_path: Path) -> None:
         else:
             operator = Map(**fields(inputs, y), expression=call, rounding=Rounding.TFLM, clamp=clamp)
         checks += v.checks(operator)
+    compare(checks, tmp_path)
+
+
+def test_quotients(tmp_path: Path) -> None:
+    """By constants, none of which is zero."""
+    checks: list[KernelCheck] = []
+    for shapes in BROADCAST:
+        v = Values()
+        inputs = operands(v, "int8", shapes, constant=True)
+        y = v.add("int8", np.broadcast_shapes(*shapes), 0.04, -9)
+        held = {**fields(inputs, y), "rounding": Rounding.TFLM, "clamp": (-100, 90)}
+        checks += v.checks(Map(**held, expression=Call.of("div", 2)))
     compare(checks, tmp_path)
 
 
