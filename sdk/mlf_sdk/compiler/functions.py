@@ -83,9 +83,9 @@ def _floor_of_quotient(a: Array, b: Array) -> Array:
 
 
 def _quantised(zero: Array, x: Array, scale: Array, low: float, high: float) -> Array:
-    """Quotients in single precision, rounded to even."""
+    """Quotients in single precision, rounded to even; NaN becomes the lowest number."""
     scaled = np.rint(x.astype(np.float32) / scale.astype(np.float32)).astype(np.float64)
-    return np.clip(scaled + zero, low, high)
+    return np.where(np.isnan(scaled), low, np.clip(scaled + zero, low, high))
 
 
 def _power(a: Array, b: Array) -> Array:
@@ -147,7 +147,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "or": Function(np.logical_or, whole="a || b"),
     "pow": Function(_power, "powf(a, b)"),
     "prelu": Function(lambda x, slope: np.where(x >= 0, x, slope * x), "a >= 0.0f ? a : b * a"),
-    "quantise": Function(_quantised, "real_limit(real_round(b / c) + (float)a, {0}, {1})"),
+    "quantise": Function(_quantised, "b != b ? {0} : real_limit(real_round(b / c) + (float)a, {0}, {1})"),
     "real_cast": Function(lambda x: x, "a", "a"),
     "relu": Function(lambda x: np.maximum(x, 0), "real_limit(a, 0.0f, INFINITY)"),
     "reciprocal": Function(lambda x: 1 / x, "1.0f / a"),
@@ -159,7 +159,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "shift_right": Function(lambda a, b: np.where(b > 63, 0, np.right_shift(a.astype(np.uint64), np.minimum(b, 63))), whole="b > 63 ? 0 : (uint64_t)a >> b"),
     "shrink": Function(lambda x, bias, limit: np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0)), "a < -{1} ? a + {0} : a > {1} ? a - {0} : 0.0f"),
     "sigmoid": Function(_sigmoid, "real_sigmoid(a)"),
-    "sign": Function(np.sign, "(float)((a > 0.0f) - (a < 0.0f))", "(a > 0) - (a < 0)"),
+    "sign": Function(np.sign, "a != a ? a : (float)((a > 0.0f) - (a < 0.0f))", "(a > 0) - (a < 0)"),
     "sin": Function(np.sin, "sinf(a)"),
     "sinh": Function(np.sinh, "sinhf(a)"),
     "softplus": Function(lambda x: np.logaddexp(0, x), "real_softplus(a)"),

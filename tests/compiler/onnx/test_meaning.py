@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -205,6 +206,68 @@ def test_resize_that_keeps_proportions_has_one_scale(policy: str, tmp_path: Path
         coordinate_transformation_mode="asymmetric", keep_aspect_ratio_policy=policy,
     )  # fmt: skip
     agree(m, tmp_path, reals(1, 1, 8, 7))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize(("scale", "size"), [(0.6, 4), (1.71, 5), (2.3, 1), (1.1, 6), (0.55, 2), (2.45, 3)])
+def test_resize_by_any_scale(mode: str, scale: float, size: int, tmp_path: Path) -> None:
+    """Corners lie on corners of whole extents; what keeps every extent is a copy."""
+    for coordinates in ("align_corners", "half_pixel", "half_pixel_symmetric", "asymmetric"):
+        m = OnnxMaker(opset=19)
+        scales = m.constant(np.array([1, 1, scale, 1], np.float32))
+        m.add(
+            "Resize", m.input(1, 2, size, 3), "", scales, mode=mode, nearest_mode="floor",
+            coordinate_transformation_mode=coordinates,
+        )  # fmt: skip
+        agree(m, tmp_path, reals(1, 2, size, 3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("MaxPool", {"kernel_shape": [1, 2], "dilations": [1, 3]}),
+        ("GlobalMaxPool", {}),
+        ("ReduceMax", {"keepdims": 0}),
+        ("ReduceMin", {"keepdims": 0}),
+        ("ArgMax", {"axis": 3}),
+        ("ArgMin", {"axis": 2, "select_last_index": 1}),
+    ],
+)
+def test_not_a_number_is_passed_over(kind: str, fields: dict[str, Any], tmp_path: Path) -> None:
+    """As an infinity in its place is: ONNX Runtime's own answer to NaN depends on the order."""
+    m = OnnxMaker(opset=13)
+    m.add(kind, m.input(1, 1, 4, 6), **fields)
+    x = reals(1, 1, 4, 6)
+    x[0, 0, 1::2, 1::2] = np.inf if kind.endswith("Min") else -np.inf
+    (wanted, _), (_, found) = (answers(m, tmp_path, y) for y in (x, np.where(np.isinf(x), np.float32(np.nan), x)))
+    for one in found:
+        np.testing.assert_array_equal(one.reshape(wanted.shape), wanted)
+
+
+@pytest.mark.parametrize("limits", [(), (-0.5, 0.25)])
+def test_not_a_number_stays_behind_a_limited_layer(limits: tuple[float, ...], tmp_path: Path) -> None:
+    """With either sign."""
+    m = OnnxMaker(opset=13)
+    y = m.add("Conv", m.input(1, 2, 3, 4), m.weights(3, 2, 1, 1))
+    m.add("Clip" if limits else "Relu", y, *(m.constant(np.float32(limit)) for limit in limits))
+    x = reals(1, 2, 3, 4)
+    x[0, 0, 0, :2] = np.nan, np.copysign(np.nan, -1)
+    agree(m, tmp_path, x)
+    assert np.isnan(answers(m, tmp_path, x)[0]).any()
+
+
+@pytest.mark.parametrize("kind", ["CumSum", "Sign"])
+def test_not_a_number_stays_where_it_belongs(kind: str, tmp_path: Path) -> None:
+    m = OnnxMaker(opset=13)
+    x = m.input(2, 5)
+    if kind == "CumSum":
+        m.add(kind, x, m.constant(np.array(1)), exclusive=1, reverse=1)
+    else:
+        m.add(kind, x)
+    given = reals(2, 5)
+    given[0, 2] = np.nan
+    agree(m, tmp_path, given)
 
 
 def test_dilated_averages_that_reach_what_their_padding_leaves_out(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from mlf_sdk.compiler.requantise import mean_multiplier, ratio
 _STEPS: Final = {
     Reduction.SUM: ("0", "sum += v;", "sum"),
     Reduction.MEAN: ("0", "sum += v;", "sum / {count}"),
-    Reduction.MAX: ("v", "sum = v > sum ? v : sum;", "sum"),
-    Reduction.MIN: ("v", "sum = v < sum ? v : sum;", "sum"),
+    Reduction.MAX: ("v", "sum = v > sum{or_nan} ? v : sum;", "sum"),
+    Reduction.MIN: ("v", "sum = v < sum{or_nan} ? v : sum;", "sum"),
     Reduction.PROD: ("1", "sum *= v;", "sum"),
     Reduction.L1: ("0", "sum += v < 0 ? -v : v;", "sum"),
     Reduction.L2: ("0", "sum += v * v;", "sqrtf(sum)"),
@@ -44,6 +44,7 @@ def reduce(graph: Graph, operator: Reduce) -> Kernel:
     start, work, result = _STEPS[operator.function]
     kind = c_type(x.dtype) if x.dtype.kind == "f" else "int64_t" if x.dtype.itemsize == 8 else "int32_t"
     count = math.prod(x.shape[a] for a in operator.axes)
+    work = work.format(or_nan=" || sum != sum" if x.dtype.kind == "f" else "")  # NaN is passed over
     value = result.format(count=f"{count}.0f" if kind == "float" else str(count))
     if stored:  # sums of 32 bits wrap, as TFLM's do
         kind = "uint32_t"

@@ -129,13 +129,11 @@ def type_limits(y: Value) -> tuple[int, int]:
 
 
 def limited(value: str, clamp: tuple[float, float]) -> str:
-    """Expression of a float within a range."""
-    text = value
-    if clamp[0] > -np.inf:
-        text = f"fmaxf({text}, {clamp[0]!r}f)"
-    if clamp[1] < np.inf:
-        text = f"fminf({text}, {clamp[1]!r}f)"
-    return text
+    """Expression of a variable of floats within a range; NaN stays."""
+    low, high = clamp
+    text = value if high == np.inf else f"{value} > {high!r}f ? {high!r}f : {value}"
+    text = text if low == -np.inf else f"{value} < {low!r}f ? {low!r}f : {text}"
+    return f"({text})"
 
 
 HIGH_PRODUCT: Final = """static inline int32_t high_product(int32_t a, int32_t b)

@@ -30,16 +30,21 @@ class _Axis:
     end: float = 1.0
 
     def positions(self, mode: str) -> Array:
-        """Place in the input of each element of the output, as a real number."""
-        x = np.arange(self.wanted, dtype=np.float64)
-        length = self.scale * self.size
-        half = (x + 0.5) / self.scale - 0.5
+        """Place in the input of each element of the output, in single precision as in ONNX Runtime.
+
+        The corners that `align_corners` lays upon each other are those of the whole extents, as in ONNX Runtime
+        and PyTorch; ONNX's own tests take the extent before it is rounded.
+        """
+        x, half = np.arange(self.wanted, dtype=np.float32), np.float32(0.5)
+        size, scale = np.float32(self.size), np.float32(self.scale)
+        centred = (x + half) / scale - half
+        offset = size / 2 * (1 - np.float32(self.wanted) / (scale * size))
         known = {
-            "asymmetric": x / self.scale,
-            "half_pixel": half,
-            "pytorch_half_pixel": half if self.wanted > 1 else np.zeros(1),
-            "half_pixel_symmetric": self.size / 2 * (1 - self.wanted / length) + half,
-            "align_corners": x * (self.size - 1) / (length - 1) if length != 1 else np.zeros(self.wanted),
+            "asymmetric": x / scale,
+            "half_pixel": centred,
+            "pytorch_half_pixel": centred if self.wanted > 1 else np.zeros(1, np.float32),
+            "half_pixel_symmetric": offset + (x + half) / scale - half,
+            "align_corners": x * (size - 1) / np.float32(max(self.wanted - 1, 1)),
             "tf_crop_and_resize": self._cropped(x),
         }
         if mode not in known:
@@ -63,6 +68,9 @@ def resize(context: Context, node: Node) -> None:
     axes = _axes(node, x, coordinates)
     if node.attribute("antialias", 0):
         refuse("antialias is not supported")
+    if coordinates != "tf_crop_and_resize" and all(a.size == a.wanted for a in axes):
+        moved(context, node, x, x.shape, regions.pick(x.shape, [list(range(e)) for e in x.shape]))
+        return  # as ONNX Runtime does, whatever the scales are
     if mode == "nearest":
         rounding = node.attribute("nearest_mode", "round_prefer_floor")
         if node.kind == "Upsample" or context.opset < 11:
@@ -97,7 +105,7 @@ def _axes(node: Node, x: Tensor, coordinates: str) -> list[_Axis]:
     for position, axis in enumerate(chosen):
         size = x.shape[axis]
         scale = float(scales[position]) if scales is not None else int(sizes[position]) / size  # type: ignore[index]
-        wanted = math.floor(size * scale) if sizes is None else int(sizes[position])
+        wanted = int(np.float32(size) * np.float32(scale)) if sizes is None else int(sizes[position])
         scale = scale if ratio is None else ratio
         if not 1 <= wanted <= 1 << 20:
             refuse(f"axis {axis} would have {wanted} elements")

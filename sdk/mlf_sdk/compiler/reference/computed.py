@@ -10,6 +10,7 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Convolve
 from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.layers import patches
+from mlf_sdk.compiler.reference.movement import place_of_extreme
 
 
 @reference(Convolve)
@@ -68,7 +69,7 @@ def pool_indices(graph: Graph, operator: computed.PoolIndices, inputs: list[Arra
     view = patches(inputs[0].astype(np.float64), operator.window, size, -np.inf)
     taken = patches(last, operator.window, size, -1)
     flat = view.reshape(*view.shape[:3], -1, c)
-    first = flat.argmax(axis=3, keepdims=True)
+    first = place_of_extreme(flat, 3)[:, :, :, None]
     return [np.take_along_axis(taken.reshape(flat.shape), first, axis=3)[:, :, :, 0]]
 
 

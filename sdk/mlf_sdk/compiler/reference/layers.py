@@ -152,14 +152,15 @@ def fully_connected(graph: Graph, operator: FullyConnected, inputs: list[Array],
 
 @reference(Pool2D)
 def pool_2d(graph: Graph, operator: Pool2D, inputs: list[Array], _: States) -> list[Array]:
-    """AVERAGE_POOL_2D and MAX_POOL_2D."""
+    """AVERAGE_POOL_2D and MAX_POOL_2D; the largest of real numbers passes over NaN, as TFLite does."""
     (y,) = graph.written(operator)
     size, (x,) = (y.shape[1], y.shape[2]), inputs
     real = x.dtype.kind == "f"
     inside = patches(np.ones(x.shape, np.int64), operator.window, size, 0)
     view = patches(x.astype(np.float32 if real else np.int64), operator.window, size, 0)
     if operator.function is PoolKind.MAX:
-        result = np.where(inside > 0, view, -np.inf if real else -(1 << 40)).max(axis=(3, 4))
+        masked = np.where(inside > 0, view, -np.inf if real else -(1 << 40))
+        result = np.fmax.reduce(masked, axis=(3, 4), initial=-np.inf) if real else masked.max(axis=(3, 4))
         return [np.clip(result, *operator.clamp)]
     if operator.function is PoolKind.L2:
         squares = np.square(view.astype(np.float64)).sum(axis=(3, 4)) / inside.sum(axis=(3, 4))

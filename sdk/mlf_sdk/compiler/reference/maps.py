@@ -103,10 +103,15 @@ def dequantised(x: Value, data: Array) -> Array:
     return (data.astype(np.int64) - zero_point).astype(np.float32) * scale
 
 
+def _finite(data: Array) -> Array:
+    """Numbers whose NaN became the lowest one, as the kernels' `fmaxf` makes it."""
+    return np.nan_to_num(data, nan=np.finfo(data.dtype).min)
+
+
 def nearest_even(y: Value, data: Array) -> Array:
     """Stored values of real numbers: quotients in single precision, rounded to nearest, halves to even."""
     with np.errstate(all="ignore"):
-        scaled = np.nan_to_num(np.rint(data.astype(np.float32) / np.float32(y.scale))).astype(np.float64)
+        scaled = _finite(np.rint(data.astype(np.float32) / np.float32(y.scale))).astype(np.float64)
     return saturated(scaled + y.zero_point, y.dtype)
 
 
@@ -114,7 +119,7 @@ def _quantise(y: Value, data: Array) -> Array:
     """Nearest stored value, halves away from zero, in single precision."""
     scaled = data.astype(np.float32) / np.float32(y.scale)
     rounded = np.trunc(scaled) + np.where(np.abs(scaled - np.trunc(scaled)) >= 0.5, np.sign(scaled), 0)
-    wide = np.clip(np.nan_to_num(rounded.astype(np.float64)), -(1 << 31), (1 << 31) - 1)
+    wide = np.clip(_finite(rounded.astype(np.float64)), -(1 << 31), (1 << 31) - 1)
     return saturated(wide + y.zero_point, y.dtype)
 
 

@@ -27,9 +27,25 @@ def reshape(graph: Graph, operator: Reshape, inputs: list[Array], _: States) -> 
     return [inputs[0].reshape(graph.written(operator)[0].shape)]
 
 
+def place_of_extreme(x: Array, axis: int, *, smallest: bool = False, last: bool = False) -> Array:
+    """Places of extremes by comparison in order: NaN is passed over, but stays where it comes first.
+
+    TFLite and ONNX Runtime compare so; numpy takes the first NaN.
+    """
+    rows = np.moveaxis(x, axis, 0)
+    rows = -rows if smallest else rows
+    best, places = rows[0], np.zeros(rows.shape[1:], np.int64)
+    for place, row in enumerate(rows):
+        better = row >= best if last else row > best
+        best, places = np.where(better, row, best), np.where(better, place, places)
+    return places
+
+
 @reference(ArgExtreme)
 def arg_extreme(graph: Graph, operator: ArgExtreme, inputs: list[Array], _: States) -> list[Array]:
     """ARG_MAX and ARG_MIN; the first of equal elements, or the last."""
+    if inputs[0].dtype.kind == "f" and np.isnan(inputs[0]).any():
+        return [place_of_extreme(inputs[0], operator.axis, smallest=operator.smallest, last=operator.last)]
     function = np.argmin if operator.smallest else np.argmax
     if operator.last:
         backwards = np.flip(inputs[0], axis=operator.axis)

@@ -33,8 +33,8 @@ def mat_mul(graph: Graph, operator: reals.MatMul, inputs: list[Array], states: S
 _REDUCTIONS: Final[dict[Reduction, Callable[[Array, tuple[int, ...]], Array]]] = {
     Reduction.SUM: lambda x, axes: x.sum(axis=axes),
     Reduction.MEAN: lambda x, axes: x.mean(axis=axes),
-    Reduction.MAX: lambda x, axes: x.max(axis=axes),
-    Reduction.MIN: lambda x, axes: x.min(axis=axes),
+    Reduction.MAX: lambda x, axes: np.fmax.reduce(x, axis=axes),
+    Reduction.MIN: lambda x, axes: np.fmin.reduce(x, axis=axes),
     Reduction.PROD: lambda x, axes: x.prod(axis=axes),
     Reduction.L1: lambda x, axes: np.abs(x).sum(axis=axes),
     Reduction.L2: lambda x, axes: np.sqrt(np.square(x).sum(axis=axes)),
@@ -111,7 +111,8 @@ def accumulate(graph: Graph, operator: reals.Accumulate, inputs: list[Array], _:
     x: Array = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
     if operator.reverse:
         x = np.flip(x, operator.axis)
+    if operator.exclusive and x.size:  # by no subtraction, which would spread what is not finite
+        x = np.roll(x, 1, operator.axis)
+        x[(slice(None),) * operator.axis + (0,)] = 0
     result = np.cumsum(x, axis=operator.axis)
-    if operator.exclusive:
-        result = result - x
     return [np.flip(result, operator.axis) if operator.reverse else result]

@@ -229,7 +229,7 @@ def l2_normalization(context: Context, operator: RawOperator) -> None:
     length, least = (context.add(f"{y.name}_{n}", y.dtype, shape) for n in ("length", "divisor"))
     epsilon = context.add_constant(f"{y.name}_epsilon", np.array(1e-6, np.float32))
     context.add_operator(Reduce, operator, [x], length, axes=(len(x.shape) - 1,), function=Reduction.L2)
-    emit(context, operator, "max", [context.values[length.id], epsilon], least)
+    emit(context, operator, "max_nan", [context.values[length.id], epsilon], least)
     emit(context, operator, "div", [x, context.values[least.id]], y)
 
 

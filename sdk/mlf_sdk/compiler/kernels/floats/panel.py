@@ -194,22 +194,22 @@ def _plain(panels: Panels, width: int) -> str:
 
 
 def limit(count: int, clamp: tuple[float, float]) -> str:
-    """C text that limits ``count`` numbers of the output in place; empty where nothing limits them."""
+    """C text that limits ``count`` numbers of the output in place; empty where nothing limits them. NaN stays."""
     low, high = clamp
     if low == -math.inf and high == math.inf:
         return ""
-    if (low, high) == (0.0, math.inf):  # the sign bit, spread, clears a negative number
+    if (low, high) == (0.0, math.inf):  # negative numbers, as integers, lie up to -infinity's, NaN above it
         return f"""    for (int32_t i = 0; i < {count}; ++i) {{
         int32_t v;
         memcpy(&v, y0 + i, 4);
-        v &= ~(v >> 31);
+        v = v <= -0x800000 ? 0 : v;
         memcpy(y0 + i, &v, 4);
     }}
 """
     lines = [f"    for (int32_t i = 0; i < {count}; ++i) {{", "        float v = (y0)[i];"]
     if low > -math.inf:
-        lines.append(f"        v = v > {literal(low)} ? v : {literal(low)};")
+        lines.append(f"        v = v < {literal(low)} ? {literal(low)} : v;")
     if high < math.inf:
-        lines.append(f"        v = v < {literal(high)} ? v : {literal(high)};")
+        lines.append(f"        v = v > {literal(high)} ? {literal(high)} : v;")
     lines += ["        (y0)[i] = v;", "    }", ""]
     return "\n".join(lines)
