@@ -56,7 +56,7 @@ def weights(m: Maker) -> TensorSpec:
         (lambda m, y: setattr(y, "scale", (-0.5,)), "has the scale -0.5"),
         (lambda m, y: setattr(y, "scale", ()), "operator 0 CONV_2D .*: a tensor has no quantisation; convert"),
         (lambda m, y: setattr(y, "zero_point", (128,)), "has the zero point 128; int8 can't hold it"),
-        (lambda m, y: setattr(y, "shape", (1, 5, 6, 4)), r"height and width \(6, 6\) follow"),
+        (lambda m, y: setattr(y, "shape", (1, 5, 6, 4)), r"\(1, 6, 6, 4\) follows from the operator"),
         (lambda m, y: setattr(y, "shape", (1 << 15, 1 << 15, 1 << 15, 4)), "at most 1073741824 are read"),
         (lambda m, y: setattr(weights(m), "axis", 2), "scales along dimension 2"),
         (lambda m, y: setattr(weights(m), "data", None), "nothing has written before"),
@@ -115,6 +115,38 @@ def test_open_dimensions(tmp_path: Path) -> None:
     data = np.random.default_rng(0).integers(-128, 128, (3, 6, 6, 4)).astype(np.int8)
     apart = [Interpreter(one).run([data[i : i + 1]])[0] for i in range(3)]
     np.testing.assert_array_equal(Interpreter(three).run([data])[0], np.concatenate(apart))
+
+
+def test_open_height_and_width(tmp_path: Path) -> None:
+    """Shapes behind an input of open size follow from its stored extents; a stated extent stays."""
+    whole = Maker(3)
+    x = whole.input((1, 6, 6, 4))
+    y = whole.conv(x, 8, (2, 3), 1, same=False)
+    y = whole.binary("ADD", y, y)
+    z = whole.pool(y, 2, largest=True)
+    y = whole.same_scale(z, (1, 6, 2, 8))
+    whole.spec.add("CONCATENATION", (z, z), y, ("ConcatenationOptions", {"Axis": 1}))
+    flat = whole.same_scale(y, (1, 96))
+    target = whole.spec.tensor("target", "int32", (2,), data=np.array([1, -1], np.int32))
+    whole.spec.add("RESHAPE", (y, target), flat)
+    plain, opened, wrong = (tmp_path / f"{name}.tflite" for name in ("plain", "open", "wrong"))
+    plain.write_bytes(whole.finish(flat))
+    for tensor in whole.spec.tensors:
+        if tensor.data is None:
+            channels = tensor.shape[-1]
+            tensor.signature = (*[-1] * (len(tensor.shape) - 1), channels if len(tensor.shape) == 4 else -1)
+            tensor.shape = (
+                tensor.shape if tensor.name == "input" else tuple(max(1, e) for e in tensor.signature)
+            )
+    opened.write_bytes(whole.finish(flat))
+    data = np.random.default_rng(0).integers(-128, 128, (1, 6, 6, 4)).astype(np.int8)
+    one, other = (Interpreter(load_tflite(path)).run([data]) for path in (plain, opened))
+    np.testing.assert_array_equal(one[0], other[0])
+    assert [v.shape for v in load_tflite(opened).values if v.data is None][-1] == (1, 96)
+    whole.spec.tensors[z].signature = (1, 3, 1, 8)
+    wrong.write_bytes(whole.finish(flat))
+    with pytest.raises(ArchiveError, match=r"stated with shape \(1, 1, 1, 8\); \(1, 3, 2, 8\) follows"):
+        load_tflite(wrong)
 
 
 def test_int8_at_the_edges(tmp_path: Path) -> None:

@@ -308,9 +308,8 @@ def _resized(n: Network, x: Value, chosen: list[int], region: Value | None, foun
         sizes = [x.shape[a] if a < 2 else _size(n, x.shape[a]) for a in chosen]
         if n.opset >= 18 and n.chance(0.5):
             found["keep_aspect_ratio_policy"] = n.choice(("stretch", "not_larger", "not_smaller"))
-            if found["keep_aspect_ratio_policy"] != "stretch":
-                if "axes" not in found:
-                    raise Unfit("the policy would change the channels")
+            if found["keep_aspect_ratio_policy"] != "stretch" and "axes" not in found:
+                raise Unfit("the policy would change the channels")
         empty = n.constant(np.zeros(0, np.float32)) if n.opset < 13 else None
         return n.node("Resize", x, region, empty, ints(n, sizes), **found)
     scales = [1.0 if a < 2 else float(n.choice((0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0))) for a in chosen]

@@ -144,6 +144,16 @@ class UnsupportedError(InputError):
     """An operator that can't be compiled; the message says why and what to do."""
 
 
+class ShapeError(UnsupportedError):
+    """An output that is stated with another shape than the one that follows from its operator."""
+
+    def __init__(self, value: Value, shape: tuple[int, ...]) -> None:
+        super().__init__(
+            f"'{value.name}' is stated with shape {value.shape}; {shape} follows from the operator"
+        )
+        self.value, self.shape = value, shape
+
+
 def refuse(what: str, hint: str = "") -> NoReturn:
     """Raise UnsupportedError; the hint says what to do."""
     raise UnsupportedError(what, hint=hint)

@@ -240,7 +240,9 @@ def test_not_a_number_is_passed_over(kind: str, fields: dict[str, Any], tmp_path
     m.add(kind, m.input(1, 1, 4, 6), **fields)
     x = reals(1, 1, 4, 6)
     x[0, 0, 1::2, 1::2] = np.inf if kind.endswith("Min") else -np.inf
-    (wanted, _), (_, found) = (answers(m, tmp_path, y) for y in (x, np.where(np.isinf(x), np.float32(np.nan), x)))
+    (wanted, _), (_, found) = (
+        answers(m, tmp_path, y) for y in (x, np.where(np.isinf(x), np.float32(np.nan), x))
+    )
     for one in found:
         np.testing.assert_array_equal(one.reshape(wanted.shape), wanted)
 

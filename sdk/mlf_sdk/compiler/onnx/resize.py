@@ -32,8 +32,8 @@ class _Axis:
     def positions(self, mode: str) -> Array:
         """Place in the input of each element of the output, in single precision as in ONNX Runtime.
 
-        The corners that `align_corners` lays upon each other are those of the whole extents, as in ONNX Runtime
-        and PyTorch; ONNX's own tests take the extent before it is rounded.
+        The corners of `align_corners` are those of whole extents, as in ONNX Runtime and PyTorch; ONNX's own
+        tests take the extent before it is rounded.
         """
         x, half = np.arange(self.wanted, dtype=np.float32), np.float32(0.5)
         size, scale = np.float32(self.size), np.float32(self.scale)

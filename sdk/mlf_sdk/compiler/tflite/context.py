@@ -11,7 +11,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import GraphBuilder, State, UnsupportedError, Value, operator_fields, refuse
+from mlf_sdk.compiler.graph import (
+    GraphBuilder,
+    ShapeError,
+    State,
+    UnsupportedError,
+    Value,
+    operator_fields,
+    refuse,
+)
 from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.reference import evaluate_one
 from mlf_sdk.compiler.reference.stored import stored
@@ -40,43 +48,6 @@ KNOWN: Final = {
 
 UNREADABLE: Final = (UnsupportedError, DamagedError, ArithmeticError, LookupError, TypeError, ValueError)
 """Errors of a builder; arguments that contradict each other end in those of arithmetic."""
-
-UNSCALED: Final = frozenset(
-    (
-        *(
-            "RESHAPE",
-            "SQUEEZE",
-            "EXPAND_DIMS",
-            "PACK",
-            "UNPACK",
-            "SPLIT",
-            "SPLIT_V",
-            "SLICE",
-            "STRIDED_SLICE",
-        ),
-        *("TRANSPOSE", "GATHER", "GATHER_ND", "TILE", "BROADCAST_TO", "REVERSE_V2", "SPACE_TO_DEPTH"),
-        *("DEPTH_TO_SPACE", "MIRROR_PAD", "RESIZE_NEAREST_NEIGHBOR", "READ_VARIABLE", "ASSIGN_VARIABLE"),
-        *("SHAPE", "ARG_MAX", "ARG_MIN", "DYNAMIC_UPDATE_SLICE", "CALL_ONCE", "VAR_HANDLE"),
-    )
-)
-"""Operators that never read a scale or a zero point."""
-
-
-def flaw_of(raw: RawSubgraph, operator: RawOperator) -> str:
-    """Reason why a tensor of an operator can't be what the operator needs; empty: none.
-
-    A scale matters to values of up to 16 bits only: no operator reads the one of a bias or of a shape.
-    """
-    for number in (*operator.inputs, *operator.outputs):
-        tensor = raw.tensors[number] if number >= 0 else None
-        if tensor is None:
-            continue
-        if tensor.flaw:
-            return f"{shown(tensor.name)} {tensor.flaw}"
-        small = tensor.dtype is not None and tensor.dtype.itemsize <= 2
-        if tensor.scale_flaw and small and operator.kind not in UNSCALED:
-            return f"{shown(tensor.name)} {tensor.scale_flaw}"
-    return ""
 
 
 def file_findings(raw: RawSubgraph) -> Iterator[Finding]:
@@ -140,6 +111,19 @@ class Context(GraphBuilder):
         self.value_of: dict[int, int] = {}
         self.findings: list[Finding] = []
         self.real_of: dict[int, int] = {}
+        self.derived: dict[int, tuple[int, ...]] = {}  # shapes of tensors that the file leaves open
+
+    def build(self, operator: RawOperator, builder: Callable[[Context, RawOperator], None]) -> None:
+        """Add an operator; once more for each output whose open shape follows from it."""
+        before = [len(part) for part in (self.values, self.operators, self.states, self.findings)]
+        try:
+            builder(self, operator)
+        except ShapeError as error:
+            from mlf_sdk.compiler.tflite.shapes import settle  # few models leave more than their batch open
+
+            if not settle(self, operator, error, before):
+                raise
+            self.build(operator, builder)
 
     def note(self, operator: RawOperator, what: str, handled: str) -> None:
         """Add a finding about an operator."""
@@ -191,7 +175,8 @@ class Context(GraphBuilder):
             refuse(f"'{tensor.name}' is a resource")
         if number in self.value_of:
             refuse(f"writes '{tensor.name}', which is written already")
-        value = self.add(tensor.name, tensor.dtype, tensor.shape, tensor.quantisation)
+        shape = self.derived.get(number, tensor.shape)
+        value = self.add(tensor.name, tensor.dtype, shape, tensor.quantisation)
         self.value_of[number] = value.id
         return value
 
@@ -252,7 +237,7 @@ def axis_of(axis: int, rank: int) -> int:
 def expect_shape(value: Value, shape: tuple[int, ...]) -> None:
     """Refuse an output whose stated shape is not the one that follows from the operator."""
     if value.shape != shape:
-        refuse(f"'{value.name}' is stated with shape {value.shape}; {shape} follows from the operator")
+        raise ShapeError(value, shape)
 
 
 def broadcast_shape(*values: Value) -> tuple[int, ...]:

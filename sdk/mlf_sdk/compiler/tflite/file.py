@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from mlf_sdk.compiler.tflite.tensors import BLANK, RawTensor, TensorReader, numbers, text
 from mlf_sdk.errors import FaultCollector, InputError
+from mlf_sdk.tools.checks import shown
 
 IDENTIFIER: Final = b"TFL3"
 MAX_FILE_BYTES: Final = 256 << 20
@@ -224,3 +225,41 @@ class _Options:
 def tensors_of(graph: RawSubgraph, ids: tuple[int, ...]) -> Iterator[RawTensor]:
     """Tensors by their numbers; absent ones left out."""
     return (graph.tensors[i] for i in ids if i >= 0)
+
+
+UNSCALED: Final = frozenset(
+    (
+        *(
+            "RESHAPE",
+            "SQUEEZE",
+            "EXPAND_DIMS",
+            "PACK",
+            "UNPACK",
+            "SPLIT",
+            "SPLIT_V",
+            "SLICE",
+            "STRIDED_SLICE",
+        ),
+        *("TRANSPOSE", "GATHER", "GATHER_ND", "TILE", "BROADCAST_TO", "REVERSE_V2", "SPACE_TO_DEPTH"),
+        *("DEPTH_TO_SPACE", "MIRROR_PAD", "RESIZE_NEAREST_NEIGHBOR", "READ_VARIABLE", "ASSIGN_VARIABLE"),
+        *("SHAPE", "ARG_MAX", "ARG_MIN", "DYNAMIC_UPDATE_SLICE", "CALL_ONCE", "VAR_HANDLE"),
+    )
+)
+"""Operators that never read a scale or a zero point."""
+
+
+def flaw_of(raw: RawSubgraph, operator: RawOperator) -> str:
+    """Reason why a tensor of an operator can't be what the operator needs; empty: none.
+
+    A scale matters to values of up to 16 bits only: no operator reads the one of a bias or of a shape.
+    """
+    for number in (*operator.inputs, *operator.outputs):
+        tensor = raw.tensors[number] if number >= 0 else None
+        if tensor is None:
+            continue
+        if tensor.flaw:
+            return f"{shown(tensor.name)} {tensor.flaw}"
+        small = tensor.dtype is not None and tensor.dtype.itemsize <= 2
+        if tensor.scale_flaw and small and operator.kind not in UNSCALED:
+            return f"{shown(tensor.name)} {tensor.scale_flaw}"
+    return ""

@@ -59,8 +59,9 @@ def window_of(options: Table, size: tuple[int, int], x: Value, y: Value, *, dila
             wanted = (extent - span) // stride[i] + 1
             before.append(0)
         extents.append(wanted)
-    if (y.shape[1], y.shape[2]) != tuple(extents) or min(extents) < 1:
-        refuse(f"'{y.name}' is stated with shape {y.shape}; height and width {tuple(extents)} follow")
+    if min(extents) < 1:
+        refuse(f"window {size} with dilation {dilation} does not fit into an input of shape {x.shape}")
+    expect_shape(y, (x.shape[0], *extents, y.shape[3]))
     return Window(size=size, stride=stride, dilation=dilation, before=(before[0], before[1]))
 
 

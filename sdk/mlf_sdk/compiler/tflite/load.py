@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from mlf_sdk.compiler.graph import Graph, refuse
-from mlf_sdk.compiler.tflite.context import UNREADABLE, Context, fault_text, file_findings, flaw_of
-from mlf_sdk.compiler.tflite.file import CUSTOM, RawOperator, RawSubgraph, read_tflite
+from mlf_sdk.compiler.tflite.context import UNREADABLE, Context, fault_text, file_findings
+from mlf_sdk.compiler.tflite.file import CUSTOM, RawOperator, RawSubgraph, flaw_of, read_tflite
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.ir.model import Finding
 from mlf_sdk.resources import imported
@@ -250,7 +250,7 @@ def _build(
             if flaw:
                 refuse(flaw)
             if operator.kind in BUILDERS and operator.kind.removeprefix(CUSTOM) not in sources:
-                builder_of(operator.kind)(context, operator)
+                context.build(operator, builder_of(operator.kind))
             elif operator.kind.startswith(CUSTOM):
                 from mlf_sdk.compiler.tflite.custom import build_custom
 

@@ -47,6 +47,12 @@ def reshape(context: Context, operator: RawOperator) -> None:
     """RESHAPE, SQUEEZE and EXPAND_DIMS, of the output's shape; DENSIFY of a constant, which is read dense."""
     x = context.input(operator.inputs[0])
     y = context.output(operator)
+    if operator.kind == "RESHAPE" and x.elements != y.elements and len(operator.inputs) > 1:
+        wanted = context.input(operator.inputs[1]).data  # where the file leaves the output's shape open
+        if wanted is not None and np.count_nonzero(wanted < 0) == 1:
+            wanted = np.where(wanted < 0, x.elements // max(1, int(np.prod(wanted[wanted > 0]))), wanted)
+        if wanted is not None and math.prod(wanted.tolist()) == x.elements:
+            expect_shape(y, tuple(int(e) for e in wanted.reshape(-1)))
     expect_elements(y, x.elements)
     if x.dtype != y.dtype:
         refuse(f"from {x.dtype} to {y.dtype}")
@@ -92,9 +98,9 @@ def concatenation(context: Context, operator: RawOperator) -> None:
     for x in inputs:
         if len(x.shape) != len(y.shape):
             refuse(f"'{x.name}' has {len(x.shape)} dimensions")
-        expect_shape(y, (*x.shape[:axis], y.shape[axis], *x.shape[axis + 1 :]))
-    if sum(x.shape[axis] for x in inputs) != y.shape[axis]:
-        refuse(f"'{y.name}' is stated with shape {y.shape}, which is not the sum of its inputs")
+    together = sum(x.shape[axis] for x in inputs)
+    for x in inputs:
+        expect_shape(y, (*x.shape[:axis], together, *x.shape[axis + 1 :]))
     expect_symmetric_words(*inputs, y)
     if options.FusedActivationFunction():
         refuse("a fused activation function")

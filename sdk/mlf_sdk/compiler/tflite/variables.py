@@ -15,9 +15,8 @@ from mlf_sdk.compiler.tflite.context import (
     constant,
     expect_shape,
     fault_text,
-    flaw_of,
 )
-from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
+from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph, flaw_of
 from mlf_sdk.errors import FaultCollector
 
 
