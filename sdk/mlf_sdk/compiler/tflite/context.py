@@ -113,18 +113,6 @@ class Context(GraphBuilder):
         self.real_of: dict[int, int] = {}
         self.derived: dict[int, tuple[int, ...]] = {}  # shapes of tensors that the file leaves open
 
-    def build(self, operator: RawOperator, builder: Callable[[Context, RawOperator], None]) -> None:
-        """Add an operator; once more for each output whose open shape follows from it."""
-        before = [len(part) for part in (self.values, self.operators, self.states, self.findings)]
-        try:
-            builder(self, operator)
-        except ShapeError as error:
-            from mlf_sdk.compiler.tflite.shapes import settle  # few models leave more than their batch open
-
-            if not settle(self, operator, error, before):
-                raise
-            self.build(operator, builder)
-
     def note(self, operator: RawOperator, what: str, handled: str) -> None:
         """Add a finding about an operator."""
         self.findings.append(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mlf_sdk.compiler.graph import Graph, refuse
+from mlf_sdk.compiler.graph import Graph, ShapeError, refuse
 from mlf_sdk.compiler.tflite.context import UNREADABLE, Context, fault_text, file_findings
 from mlf_sdk.compiler.tflite.file import CUSTOM, RawOperator, RawSubgraph, flaw_of, read_tflite
 from mlf_sdk.errors import FaultCollector
@@ -232,11 +232,7 @@ def _placeholder(context: Context, number: int, faults: FaultCollector) -> int:
 def _build(
     context: Context, faults: FaultCollector, sources: Mapping[str, tuple[str, bytes]]
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Add each operator; one that follows a failed one is not reported again.
-
-    Returns:
-        Numbers of the operators that failed, and of those behind them.
-    """
+    """Add each operator; numbers of those that failed, and of those behind them, not reported again."""
     missing: set[int] = set()
     refused: set[int] = set()
     blocked: set[int] = set()
@@ -250,7 +246,7 @@ def _build(
             if flaw:
                 refuse(flaw)
             if operator.kind in BUILDERS and operator.kind.removeprefix(CUSTOM) not in sources:
-                context.build(operator, builder_of(operator.kind))
+                _build_one(context, operator)
             elif operator.kind.startswith(CUSTOM):
                 from mlf_sdk.compiler.tflite.custom import build_custom
 
@@ -273,6 +269,19 @@ def _build(
             names = ", ".join(f"'{context.raw.tensors[i].name}'" for i in operator.outputs[:3])
             faults.add(f"operator {operator.number} {operator.kind} ({names})", fault_text(error))
     return frozenset(refused), frozenset(blocked)
+
+
+def _build_one(context: Context, operator: RawOperator) -> None:
+    """Add an operator; once more for each output whose open shape follows from it."""
+    before = [len(part) for part in (context.values, context.operators, context.states, context.findings)]
+    try:
+        builder_of(operator.kind)(context, operator)
+    except ShapeError as error:
+        from mlf_sdk.compiler.tflite.shapes import settle  # few models leave more than their batch open
+
+        if not settle(context, operator, error, before):
+            raise
+        _build_one(context, operator)
 
 
 def _initialise(context: Context, operator: RawOperator) -> None:
