@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr $(JOBS) + 1)
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test site site-versions gallery release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools tools-riscv tools-rtl runtime dev help
+.PHONY: demo test site site-versions gallery release coverage lint bench docs fuzz fuzz-models operators attack kills power-cuts mutate onnx-nodes onnx-models tflite-models clean tools tools-riscv tools-rtl runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make operators  random networks (INT8, FLOAT, INT16, ROWS, WINDOWS, ONNX) and OPERATORS: TFLM, ONNX Runtime, host, CORES on emulated cores"
 	@echo "make attack  COUNT (5,000) random archives from SEED (0) on, each against an executor of its own"
 	@echo "make kills   sweeps and a proof whose processes are killed KILLS (50) times at random"
+	@echo "make power-cuts  power is cut after every STRIDE-th (each) write to flash of pushes to an emulated micro:bit (MODEL=PATH, MONOCYPHER=PATH)"
 	@echo "make mutate  changes of the code that no test notices (MODULES: of [tool.mutate] in pyproject.toml)"
 	@echo "make onnx-nodes  ONNX's tests of single operators, all of them, 100 on a board; docs/onnx-nodes.md lists them"
 	@echo "make onnx-models  whole ONNX models, from PyTorch and packages, run on a board; their table is docs/onnx-models.md"
@@ -137,6 +138,12 @@ KILLS ?= 50
 kills: tools dev
 	$(PY) tests/support/sweep_kills.py --kills $(KILLS) --seed $(SEED)
 	$(PY) tests/support/sweep_kills.py --kills $(KILLS) --seed $(SEED) --proof $(PROVEN) $(BOARDS:%=--board %)
+
+STRIDE ?= 1
+MODEL ?= $(DEMO)/digits-graph-tvm0.11.1.tar
+power-cuts: tools dev
+	PYTHONPATH=sdk:tests/support $(PY) tests/support/power_cuts.py --monocypher "$(MONOCYPHER)" --model $(MODEL) \
+	  $(if $(GOAL),--for $(GOAL)) --stride $(STRIDE)
 
 SAMPLE ?= 0
 mutate: tools dev
