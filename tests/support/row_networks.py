@@ -90,6 +90,14 @@ def wide(m: Maker) -> int:
     return m.conv(x, 12, (3, 3), 2, same=False, depthwise=True)
 
 
+def odd_windows(m: Maker) -> int:
+    """Depthwise windows of any size over odd extents, each between layers of one pixel: rows end where others lay."""
+    x = m.conv(m.input((1, 13, 11, 4)), 8, (1, 1), 1, same=True)
+    for size, stride in (((3, 3), 1), ((4, 4), 1), ((2, 3), 1), ((5, 5), 2), ((3, 5), 1)):
+        x = m.conv(m.conv(x, 8, size, stride, same=True, depthwise=True), 8, (1, 1), 1, same=True)
+    return x
+
+
 def stacked(m: Maker) -> int:
     """Depthwise layers behind each other, and rows of one that a sum reads as well."""
     x = m.conv(m.input((1, 7, 6, 4)), 8, (1, 1), 1, same=True)

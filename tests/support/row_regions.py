@@ -13,17 +13,22 @@ from mlf_sdk.compiler.rows.flattened import through_reshapes
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.needs import firings_of
 from mlf_sdk.compiler.rows.pull import Region
-from mlf_sdk.compiler.rows.tiles import row_tiles
+from mlf_sdk.compiler.rows.tiles import RowTile, row_tiles
 from mlf_sdk.compiler.schedule import Choice, candidates
 from mlf_sdk.errors import InputError
 
 
 def has_rows(graph: Graph, operator: Operator, choice: Choice, lines: int = 1) -> bool:
     """Return whether an operator has kernels of so many rows at once."""
+    return bool(tiles_of(graph, operator, choice, lines))
+
+
+def tiles_of(graph: Graph, operator: Operator, choice: Choice, lines: int = 1) -> tuple[RowTile, ...]:
+    """Kernels of an operator's rows, so many at once; none where there are no such ones."""
     firings = firings_of(graph, operator, lines)
     if firings is None or firings.lines != lines:
-        return False
-    return bool(row_tiles(graph, operator, firings, lambda part, one: candidates(part, one, choice)))
+        return ()
+    return row_tiles(graph, operator, firings, lambda part, one: candidates(part, one, choice))
 
 
 def with_longest_regions(

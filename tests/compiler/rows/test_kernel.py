@@ -17,7 +17,7 @@ from core_images import run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, with_kernels
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Fused
+from mlf_sdk.compiler.operators import DepthwiseConv2D, Fused
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.reference import Interpreter
@@ -32,6 +32,7 @@ from row_networks import (
     Build,
     dilated,
     flattened,
+    odd_windows,
     pair,
     replaced_twice,
     residual,
@@ -42,7 +43,7 @@ from row_networks import (
     two_branches,
     wide,
 )
-from row_regions import has_rows
+from row_regions import has_rows, tiles_of
 from tflite_models import Maker
 
 M4 = Choice(core=core_named("cortex-m4"))
@@ -104,6 +105,24 @@ def test_two_rows_at_once_and_blocks_of_any_size(build: Build, scratch_bytes: in
     (region,) = found.operators
     assert isinstance(region, Fused) and 2 in region.lines
     runner = KernelRunner(archive_of(compiled(found, M4)), tmp_path, exact=True)
+    for inputs in (random_inputs(graph, np.random.default_rng(seed)) for seed in range(2)):
+        (wanted,) = Interpreter(graph).run(inputs)
+        (got,) = runner.run(inputs)
+        np.testing.assert_array_equal(got.reshape(-1), wanted.reshape(-1))
+
+
+@pytest.mark.parametrize("build", [odd_windows, separable, stacked, wide])
+def test_depthwise_rows_without_padded_copies(build: Build, tmp_path: Path) -> None:
+    """Scratch is two pixels, whatever the width: the output lies over the first row of the windows."""
+    choice = Choice(core=core_named("cortex-m0"))
+    _, graph, fused = both(build, tmp_path)
+    for one in fused.operators[0].operators:  # type: ignore[attr-defined]
+        if isinstance(one, DepthwiseConv2D):
+            kernel = tiles_of(improve(graph), one, choice)[0].kernel
+            pixel = fused.values[one.outputs[0]].shape[3]
+            copies = one.window.before[1] > one.window.stride[1]  # two columns would have to be kept
+            assert (kernel.workspace_bytes > 2 * pixel) == copies and 0 in kernel.overlaps
+    runner = KernelRunner(archive_of(compiled(fused, choice)), tmp_path, exact=True)
     for inputs in (random_inputs(graph, np.random.default_rng(seed)) for seed in range(2)):
         (wanted,) = Interpreter(graph).run(inputs)
         (got,) = runner.run(inputs)

@@ -87,8 +87,8 @@ class Kernel:
         slices: of a kernel that only takes runs out of its input: byte offset of each output in it.
         origin: generator of the code, e.g. ``TVM 0.27.0``; empty: this package.
         tile: what its inner loop computes at once; None: one result.
-        stream: the input that comes row by row and is no parameter, by its number among those of the operator;
-            None: there is none.
+        stream: number of the operator's input that comes row by row and is no parameter; None: there is none.
+        of_row: kernel of one row of output from pointers to all rows of its window; None: there is none.
     """
 
     family: str
@@ -105,6 +105,7 @@ class Kernel:
     origin: str = ""
     tile: Tile | None = None
     stream: Stream | None = None
+    of_row: Kernel | None = None
 
     @classmethod
     def of(

@@ -6,9 +6,12 @@ Rows of the input are read where they lie, or, where the window covers padding, 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mlf_sdk.compiler.kernels.contraction import Contraction
+from mlf_sdk.compiler.kernels.depthwise_taps import row_kernel
 from mlf_sdk.compiler.kernels.kernel import Kernel, Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Chooser, choose_rescale, choose_short
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
@@ -51,7 +54,8 @@ def depthwise(layer: Contraction, choose: Chooser = choose_rescale) -> Kernel | 
 """,
     )
     texts = helpers(rescale.form)
-    return layer.kernel("depthwise", body, texts, constants, overlaps, workspace_bytes=ring_bytes)
+    kernel = layer.kernel("depthwise", body, texts, constants, overlaps, workspace_bytes=ring_bytes)
+    return replace(kernel, of_row=row_kernel(layer, rescale, constants))
 
 
 def is_inside(layer: Contraction) -> bool:

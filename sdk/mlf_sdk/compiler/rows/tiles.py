@@ -109,9 +109,13 @@ def _tiles(
 def _blocks(
     graph: Graph, operator: DepthwiseConv2D, firings: Firings, kernels: Kernels, scratch_bytes: int
 ) -> tuple[RowTile, ...]:
-    """Kernels of a depthwise layer by pointers to rows, where the whole layer is computed by pairs."""
+    """Kernels of a depthwise layer by pointers to rows, where that of the whole layer has such ones."""
     preferred = next(kernels(graph, operator), None)
-    if preferred is None or preferred.family not in _PAIRED:
+    if preferred is None:
+        return ()
+    if preferred.of_row is not None and firings.lines == 1:
+        return (RowTile(end=len(firings), kernel=preferred.of_row, by_row=True),)
+    if preferred.family not in _PAIRED:
         return ()
     layer = Contraction.of(graph, operator)
     height = rows_of(graph.written(operator)[0])
