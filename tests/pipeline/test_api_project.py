@@ -196,9 +196,38 @@ def test_too_little_ram(tmp_path: Path) -> None:
     assert "arena 32,768" in what and "stack 2,048" in what
     assert what.endswith(f"and ram has 32,768: {needs - 32768:,} are missing")
     assert caught.value.where == "board own"
-    assert "a board with more memory" in caught.value.hint
+    assert "a board with more memory" in caught.value.hint and "--stack" not in caught.value.hint
     assert caught.value.exit_code == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_a_smaller_stack(tmp_path: Path) -> None:
+    """What the row reserves is more than there is; the hint says how much is left, and that much fits."""
+    path = large(tmp_path / "l.tar")
+    board = own_board(tmp_path / "own.toml", flash=1 << 20, ram=50 << 10)
+    with pytest.raises(DoesNotFitError) as caught:
+        mlf_sdk.generate(path, tmp_path / "out", board="own", board_file=board)
+    most = re.search(r"--stack SIZE, up to (\d+)", caught.value.hint)
+    assert most is not None and 512 < int(most[1]) < 2048 and int(most[1]) % 8 == 0
+    out = tmp_path / "out"
+    mlf_sdk.generate(path, out, board="own", board_file=board, stack=most[1])
+    assert f": {most[1]};" in (out / "board" / "linker.ld").read_text()
+    assert json.loads((out / "mlf-project.json").read_text())["options"]["stack_bytes"] == int(most[1])
+
+
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [
+        ("0", "at least one byte"),
+        ("504", "504 bytes"),
+        ("1001", "1,001 bytes"),
+        ("much", "'much' is no size"),
+    ],
+)
+def test_a_stack_that_can_not_be(size: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=says) as caught:
+        mlf_sdk.generate(tiny(tmp_path), tmp_path / "out", board="mps2-an386", stack=size)
+    assert caught.value.where == "--stack"
 
 
 def test_what_would_help(tmp_path: Path) -> None:

@@ -237,6 +237,7 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     monocypher: str | None = None
     model_version: int = 0
     place: tuple[str, ...] = ()
+    stack_bytes: int = 0
 
 
 class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

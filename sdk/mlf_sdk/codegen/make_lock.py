@@ -72,6 +72,7 @@ def make_lock(
             monocypher=options.monocypher,
             model_version=options.model_version,
             place=options.place,
+            stack_bytes=options.stack_bytes,
         ),
         models=tuple(
             _lock_model(layout, linkage, options.params)

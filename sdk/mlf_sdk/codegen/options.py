@@ -13,6 +13,7 @@ App = Literal["rpc", "standalone", "mlperf", "library"]
 ParamsPlace = Literal["flash", "ram"]
 Executor = Literal["static", "graph"]
 Plan = Literal["shared", "none"]
+LEAST_STACK_BYTES = 512
 
 # No contraction to fused multiply-adds: kernels then compute the same floats on every machine, but for libm.
 DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off")
@@ -75,6 +76,7 @@ class ProjectOptions:
         model_version: version of the parameters in the image: packages must be newer.
         place: memories that the user chose, as of `mlf_sdk.planner.memories.parse_pins`; empty: those of the
             board that are used without being asked.
+        stack_bytes: reserved for the stack; 0: as the board's row says.
         as_compiled: the entry of an ahead-of-time model stays one step, with the memory that its compiler
             gave it.
     """
@@ -98,6 +100,7 @@ class ProjectOptions:
     monocypher: str | None = None
     model_version: int = 0
     place: tuple[str, ...] = ()
+    stack_bytes: int = 0
 
     def __post_init__(self) -> None:
         for name, known in (("app", App), ("params", ParamsPlace), ("executor", Executor), ("plan", Plan)):
@@ -114,6 +117,12 @@ class ProjectOptions:
             )
         if self.place:
             self._check_place()
+        if self.stack_bytes and (self.stack_bytes < LEAST_STACK_BYTES or self.stack_bytes % 8):
+            raise InputError(
+                f"a stack of {self.stack_bytes:,} bytes",
+                where="--stack",
+                hint=f"Give a multiple of 8 from {LEAST_STACK_BYTES} on, such as 1K.",
+            )
         self._check_mlperf()
         self._check_trust()
         for flag in self.kernel_flags:
@@ -123,6 +132,10 @@ class ProjectOptions:
                     where="--cflags",
                     hint="Give flags that start with '-', without spaces or quotes inside a flag.",
                 )
+
+    def stack_of(self, row_bytes: int) -> int:
+        """Bytes reserved for the stack on a board whose row says so many."""
+        return self.stack_bytes or row_bytes
 
     @property
     def can_place(self) -> bool:

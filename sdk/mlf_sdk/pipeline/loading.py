@@ -61,21 +61,25 @@ def options_in(request: Request) -> CompileOptions:
         custom=";".join(request.custom),
         kernels=request.kernels,
         asm=request.asm,
-        max_arena=_bytes_of(request.max_arena),
+        max_arena=size_of(request.max_arena, "--max-arena"),
         stream=request.stream,
         frames=request.frames,
     )
 
 
-def _bytes_of(size: str | None) -> int:
-    """Bytes that ``--max-arena`` states; 0 where it is not given."""
+def size_of(size: str | None, option: str) -> int:
+    """Bytes that an option states; 0 where it is not given.
+
+    Raises:
+        InputError: no size, or none at all.
+    """
     if size is None:
         return 0
     from mlf_sdk.judge.sizes import parse_size
 
-    result = parse_size(size, "--max-arena")
+    result = parse_size(size, option)
     if not result:
-        raise InputError("an arena has at least one byte", where="--max-arena")
+        raise InputError("a size has at least one byte", where=option)
     return result
 
 

@@ -135,6 +135,12 @@ class Request(SigningRequest):
         "others where those are too small.",
         metavar="WHAT=MEMORY",
     )
+    stack: str | None = _project_option(
+        None,
+        "Bytes reserved for the stack, as 1K or 832, in place of the board's: the check proves whether the "
+        "bound of the image's stack is within them.",
+        metavar="SIZE",
+    )
     as_compiled: bool = _project_option(
         False, "Keep an ahead-of-time entry, and its memory, as it was compiled."
     )

@@ -26,7 +26,7 @@ from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
 from mlf_sdk.pipeline.cache import build_cached
 from mlf_sdk.pipeline.declare import flag_of, option_of
-from mlf_sdk.pipeline.loading import analyse_for, compiled_sources, with_section
+from mlf_sdk.pipeline.loading import analyse_for, compiled_sources, size_of, with_section
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import ModelLayout, lay_out
@@ -93,6 +93,7 @@ def project_options(request: Request) -> ProjectOptions:
         monocypher=str(Path(request.monocypher).resolve()) if request.monocypher else None,
         model_version=request.model_version,
         place=request.place,
+        stack_bytes=size_of(request.stack, "--stack"),
     )
 
 

@@ -62,6 +62,7 @@ class BaremetalTarget(CmakeTarget):
         in_flash = store_bytes if board.flash_controller is not None else 0
         context = baremetal_context(board, _code_memory(board, options), slots_bytes=in_flash)
         isa = cross_isa(board)
+        context["stack_bytes"] = options.stack_of(board.stack_bytes)
         toolchain = board_toolchain(board, options.toolchain)
         tools = {"tools": isa.tools, "processor": isa.zephyr, "toolchain": toolchain}
         uart, cpu = board.uart, isa.cpu(board.cpu)
@@ -106,7 +107,7 @@ class BaremetalTarget(CmakeTarget):
             cmsis_nn_includes=cmsis_nn_includes(options),
             values={
                 **store_values(board, store_bytes),
-                "stack_bytes": board.stack_bytes,
+                "stack_bytes": context["stack_bytes"],
                 "has_baud": uart.max_baud is not None,
                 "has_window": board.rpc.window_bytes > 0,
                 "has_caches": cpu is not None and cpu.caches,

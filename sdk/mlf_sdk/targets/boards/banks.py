@@ -31,7 +31,7 @@ def banks_of(board: Board, options: ProjectOptions) -> tuple[Bank, ...]:
         return ()
     system = KERNEL_BYTES if board.platform == "zephyr" else 0
     taken = {
-        ram: board.stack_bytes + server_bytes(board, options) + RUNTIME_BYTES + system,
+        ram: options.stack_of(board.stack_bytes) + server_bytes(board, options) + RUNTIME_BYTES + system,
         flash: CODE_BYTES,
     }
     code = parse_pins(options.place).code if options.place else ""

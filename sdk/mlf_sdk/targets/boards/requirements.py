@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mlf_sdk.codegen.link import Linkage
-from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.codegen.options import LEAST_STACK_BYTES, ProjectOptions
 from mlf_sdk.errors import ArchiveError, DoesNotFitError, Fault, FaultCollector, InputError, NotPossibleError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
 from mlf_sdk.planner.layout import ModelLayout
@@ -183,6 +183,7 @@ def is_provided(name: str) -> bool:
     return name in _STRING or any(p.fullmatch(name) for p in (_MATH, _COMPILER, _RUNTIME))
 
 
+_RUNTIME_BYTES = 128  # variables and guards beside what is counted
 SERVER_STATE_BYTES = 128  # the RPC server beside its two message buffers, at least
 
 
@@ -203,12 +204,18 @@ def check_fit(
     parts = {
         "arena": arenas,
         "states": sum(layout.state_bytes for layout in layouts),
-        "stack": board.stack_bytes,
+        "stack": options.stack_of(board.stack_bytes),
         "RPC server": server_bytes(board, options),
         "input of the benchmark": _benchmark_bytes(models, options),
         "parameters": in_ram,
     }
-    _refuse("RAM", board.ram.name, board.ram.size_bytes, parts, board, _ram_hints(layouts, options))
+    left = board.ram.size_bytes - sum(parts.values()) + parts["stack"]
+    hints = _ram_hints(layouts, options)
+    if left - _RUNTIME_BYTES >= LEAST_STACK_BYTES:
+        hints.append(
+            f"--stack SIZE, up to {(left - _RUNTIME_BYTES) // 8 * 8}, for one whose proven bound that is"
+        )
+    _refuse("RAM", board.ram.name, board.ram.size_bytes, parts, board, hints)
     _refuse("flash", board.flash.name, board.flash.size_bytes, {"parameters": params}, board, [])
 
 

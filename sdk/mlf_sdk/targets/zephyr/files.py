@@ -128,7 +128,7 @@ def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) ->
             "cpp": profile.cpp,
             "stdinout": profile.stdinout,
             "board": target.board,
-            "stack_bytes": board.stack_bytes,
+            "stack_bytes": options.stack_of(board.stack_bytes),
             "rpc_max_payload": board.rpc.max_payload,
             "regions": regions,
             "code_region": code,
