@@ -115,6 +115,11 @@ def test_what_the_user_edited_is_kept(make_tree: MakeTree, tiny: Path, tmp_path:
     assert all((folder / name).read_text() == "mine\n" for name in own)
 
 
+def test_a_stack_of_the_users(make_tree: MakeTree, tiny: Path, tmp_path: Path):
+    generate(tiny, tmp_path / "app", make_tree("4.1.0"), stack="3K")
+    assert "config MAIN_STACK_SIZE\n\tdefault 3072\n" in (tmp_path / "app/Kconfig").read_text()
+
+
 def test_the_lock_names_version_and_board(make_tree: MakeTree, tiny: Path, tmp_path: Path):
     lock = generate(tiny, tmp_path / "app", make_tree("4.1.0")).lock
     assert (lock.platform, lock.board) == ("zephyr", "mps2-an385")
