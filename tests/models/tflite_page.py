@@ -20,7 +20,7 @@ kernels gave. On the host {host} agree, on {board} (Cortex-M4F, emulated) {targe
   are compared with TensorFlow Lite (¹).
 - arena: the model's RAM with inputs and outputs; bound: what no plan of these kernels goes below, where it is less.
 - flash: the whole image with weights, runtime and what talks to the host.
-- instructions: of one inference, exact to 120. plain C: of the same kernels without the core's DSP instructions,
+- instructions: of one inference, exact to 120. plain C: of the kernels of `--asm no`,
   at -O2 (one case where the model has products); the ratio of the two behind it.{plain}
 """
 _HALF = 0.5

@@ -28,7 +28,7 @@ from tflite_page import page
 
 import mlf_sdk
 from corpus import RECORDED, REFUSED, RecordedModel, recorded_model
-from mlf_sdk.compiler.options import GOALS
+from mlf_sdk.compiler.options import GOALS, Asm
 from mlf_sdk.errors import DoesNotFitError, MlfError
 from mlf_sdk.resources import data_dir
 
@@ -36,7 +36,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "tflite-models.md"
 BOARD = "mps2-an386"
 RISCV = "qemu-virt-rv32"
 PLAIN = "plain"
-_PLAIN_FLAGS = "-O2 -ffp-contract=off -U__ARM_FEATURE_DSP"
+_PLAIN_FLAGS = "-O2 -ffp-contract=off"
 # The models of MLPerf Tiny, by their names among the recorded ones.
 NAMED = {
     "resnet8": "tiny_trained_models_pretrainedresnet_quant",
@@ -88,7 +88,8 @@ def measure(name: str, board: str, folder: Path, goal: str, most: int | None) ->
     with tempfile.TemporaryDirectory() as scratch:
         archive = Path(scratch) / f"{model.path.stem}.tar"
         try:
-            compiled = mlf_sdk.compile(model.path, archive, goal=goal, **options)
+            asm = Asm.NO if board == PLAIN else Asm.INLINE
+            compiled = mlf_sdk.compile(model.path, archive, goal=goal, asm=asm.value, **options)
         except MlfError as error:
             return Measured(ok=name in REFUSED, result="refused", fault=told(error, model))
         cases = cases_of(model, board, most)

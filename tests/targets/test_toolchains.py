@@ -201,6 +201,17 @@ def test_instructions_that_a_toolchain_leaves_out(network, tmp_path, capsys, mon
     assert "makes no DSP instructions for the cortex-m33" in " ".join(result.err.split())
 
 
+@pytest.mark.toolchain
+def test_instructions_that_flags_leave_out(network, tmp_path, capsys):
+    """Kernels of plain C, as the refusal proposes, are generated with the same flags."""
+    needs("gcc")
+    given = ("generate", network, "--board", "mps2-an386", "--cflags=-O2 -U__ARM_FEATURE_DSP", "-o")
+    result = Caller(capsys)(*given, tmp_path / "inline")
+    assert result.code != 0
+    assert "makes no DSP instructions for the cortex-m4" in " ".join(result.err.split())
+    assert Caller(capsys)(*given, tmp_path / "plain", "--asm", "no").code == 0
+
+
 @pytest.mark.qemu
 @pytest.mark.parametrize(
     ("toolchain", "board"),
