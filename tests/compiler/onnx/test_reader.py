@@ -52,6 +52,15 @@ def agree(path: Path, shapes: dict[str, tuple[int, ...]]) -> Graph:
     return graph
 
 
+def test_numbers_beyond_single_precision_are_refused(tmp_path: Path) -> None:
+    """They would be infinite: what hides behind them is lost."""
+    m = OnnxMaker()
+    x = m.add("Cast", m.input(1, 3), to=TensorProto.DOUBLE)
+    y = m.add("Min", x, m.constant(np.array([1.0, -np.inf, 1.5e100])))
+    text = message(m.save(tmp_path / "m.onnx", m.add("Cast", y, to=TensorProto.FLOAT)))
+    assert "holds 1.5e+100, which single precision can't hold" in text
+
+
 def test_old_versions_of_operators_that_stayed(tmp_path: Path) -> None:
     m = OnnxMaker(opset=6)
     y = m.add("Conv", m.input(1, 3, 5, 6), m.weights(4, 3, 3, 3), pads=[1, 1, 1, 1])

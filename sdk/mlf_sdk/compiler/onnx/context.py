@@ -17,7 +17,7 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import FLOAT32, GraphBuilder, Value, refuse
 from mlf_sdk.compiler.onnx.budget import Budget
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, kept_type
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, kept
 from mlf_sdk.compiler.operators import Array, Convert, Move, Reshape
 from mlf_sdk.compiler.regions import (
     TO_FIRST,
@@ -72,7 +72,7 @@ class Context(GraphBuilder):
             self.strings[name] = tuple(dict.fromkeys(texts))
             number = {text: place for place, text in enumerate(self.strings[name])}
             data = np.array([number[text] for text in texts], np.int64).reshape(data.shape)
-        data = np.ascontiguousarray(data.astype(kept_type(data.dtype))).reshape(data.shape)
+        data = kept(data, name)
         return self.bind(name, Tensor(name=name, dtype=data.dtype, shape=data.shape, data=data))
 
     def output(

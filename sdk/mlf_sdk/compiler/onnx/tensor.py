@@ -69,6 +69,15 @@ def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return FLOAT32 if dtype.kind not in "iub" else dtype
 
 
+def kept(data: Array, name: str) -> Array:
+    """Elements of a constant in the type in which they are computed; refuses what that can't hold."""
+    with np.errstate(over="ignore"):
+        result = np.ascontiguousarray(data.astype(kept_type(data.dtype))).reshape(data.shape)
+    if data.dtype == np.float64 and (beyond := np.isinf(result) & np.isfinite(data)).any():
+        refuse(f"constant '{name}' holds {data[beyond][0]:.3g}, which single precision can't hold")
+    return result
+
+
 def dequantised(stored: Tensor) -> Array:
     """Real numbers of constant integers."""
     if stored.data is None or stored.quantisation is None:
