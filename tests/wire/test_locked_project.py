@@ -20,8 +20,6 @@ from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import InputError, NotPossibleError, TargetError
 from mlf_sdk.pipeline.package import make_keys
-from mlf_sdk.resources import data_dir
-from mlf_sdk.targets.boards.signatures import LEAST_STACK_BYTES
 from mlf_sdk.targets.registry import project_target
 from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.tools.signing import Signer
@@ -77,16 +75,7 @@ def emulated(tmp_path_factory: pytest.TempPathFactory, needs_qemu: None) -> Fiel
     if "MONOCYPHER" not in os.environ:
         pytest.skip("MONOCYPHER is not set")
     folder = tmp_path_factory.mktemp("microbit")
-    row = (data_dir("board_templates") / "boards/microbit.toml").read_text()
-    for own, other in (
-        ('name = "microbit"', 'name = "deep"'),
-        ("stack_bytes = 2048", f"stack_bytes = {LEAST_STACK_BYTES}"),
-    ):
-        assert own in row
-        row = row.replace(own, other)
-    (folder / "deep.toml").write_text(row)
-    given = {"board_file": str(folder / "deep.toml"), "monocypher": os.environ["MONOCYPHER"]}
-    return Field(folder, "deep", **given)
+    return Field(folder, "microbit", stack="3K", monocypher=os.environ["MONOCYPHER"])
 
 
 class Recorder:
@@ -288,7 +277,7 @@ def test_an_archive_is_run_locked_and_compared_with_its_twin(host: Field) -> Non
     [
         ({"board": "mps2-an386", "monocypher": "{}"}, NotPossibleError, "no source of them"),
         ({"board": "microbit"}, InputError, "a library that verifies"),
-        ({"board": "microbit", "monocypher": "{}"}, NotPossibleError, "stack_bytes"),
+        ({"board": "microbit", "monocypher": "{}"}, NotPossibleError, "bytes of stack, of which 2,048"),
         ({"board": "host", "app": "standalone"}, InputError, "no sessions to lock"),
     ],
 )
