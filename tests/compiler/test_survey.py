@@ -93,7 +93,7 @@ def test_inspect_counts_as_run_does(choice: tuple[str, ...], tmp_path: Path, cal
     x = m.input((1, 64, 64, 8))
     y = m.conv(x, 8, (3, 3), 1, same=True)
     path = tmp_path / "wide.tflite"
-    path.write_bytes(m.finish(m.dense(y, 2)))
+    path.write_bytes(m.finish(m.conv(y, 8, (1, 1), 1, same=True)))
     asked = call("inspect", path, "--board", "microbit", *choice, "--json")
     (room,) = asked.value["boards"]
     ran = call("run", path, "--board", "microbit", *choice, "--json")
