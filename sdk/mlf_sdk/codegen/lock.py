@@ -12,6 +12,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import FileDigest
 from mlf_sdk.ir.step import Frames, frames_of
 from mlf_sdk.ir.tensor import Preprocessing
+from mlf_sdk.tools.rowfile import described
 
 SCHEMA = 1
 
@@ -279,7 +280,7 @@ def read_lock(folder: Path) -> Lock:
             hint="Make one with: mlf-sdk generate ARCHIVE -o DIR --board BOARD",
         )
     try:
-        lock = msgspec.json.decode(path.read_bytes(), type=Lock)
+        lock = msgspec.json.decode(path.read_bytes(), type=described(Lock))
     except (msgspec.MsgspecError, OSError) as error:
         raise InputError(
             f"the project's lock can't be read: {error}",

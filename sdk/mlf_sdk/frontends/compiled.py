@@ -30,6 +30,7 @@ from mlf_sdk.ir.model import FileDigest, Model
 from mlf_sdk.resources import cache_dir, data_dir
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.tools.locks import cache_in_use
+from mlf_sdk.tools.rowfile import described
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def kept_model(key: str, make: Callable[[], Model]) -> Model:
     """
     path = cache_dir("compiled") / f"{key[:24]}.model"
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=Model)
+        return msgspec.msgpack.decode(path.read_bytes(), type=described(Model))
     except (FileNotFoundError, msgspec.MsgspecError):
         result = make()
     path.parent.mkdir(parents=True, exist_ok=True)

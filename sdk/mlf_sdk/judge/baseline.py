@@ -13,6 +13,7 @@ from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.sizes import Sizes, parse_size
 from mlf_sdk.tools.files import write_whole
+from mlf_sdk.tools.rowfile import described
 
 SCHEMA = 1
 _MAX_BYTES = 1 << 26
@@ -111,7 +112,7 @@ def read_baseline(path: Path, board: str) -> Baseline:
     try:
         with path.open("rb") as stream:
             data = stream.read(_MAX_BYTES + 1)
-        result = msgspec.json.decode(data, type=Baseline)
+        result = msgspec.json.decode(data, type=described(Baseline))
     except (OSError, msgspec.MsgspecError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(

@@ -15,6 +15,7 @@ from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.execute import Execution, InstructionCount
 from mlf_sdk.judge.windows import RUN, Window, function_window
+from mlf_sdk.tools.rowfile import described
 
 
 class Pass(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +65,7 @@ def read_passes(path: Path) -> tuple[Pass, ...]:
     except FileNotFoundError:
         return ()
     try:
-        return tuple(msgspec.json.decode(line, type=Pass) for line in lines)
+        return tuple(msgspec.json.decode(line, type=described(Pass)) for line in lines)
     except msgspec.MsgspecError as error:
         raise ToolError(f"the simulator's counts can't be read: {error}", where=str(path)) from error
 

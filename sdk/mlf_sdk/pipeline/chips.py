@@ -32,6 +32,7 @@ from mlf_sdk.targets.chips.load import load_chips
 from mlf_sdk.targets.chips.row import Chip
 from mlf_sdk.tools.files import make_folder, write_whole
 from mlf_sdk.tools.locks import cache_in_use
+from mlf_sdk.tools.rowfile import described
 
 STACK_BYTES: Final = 2048
 """Stack that an application is assumed to reserve, as the rows of small boards do."""
@@ -200,7 +201,7 @@ def _sizes(request: Request, core: str, progress: Progress) -> ModelSizes:
         return _planned(made, progress)
     path = _kept_at(request, core)
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=ModelSizes)
+        return msgspec.msgpack.decode(path.read_bytes(), type=described(ModelSizes))
     except (FileNotFoundError, msgspec.MsgspecError):
         result = _planned(made, progress)
     with cache_in_use():

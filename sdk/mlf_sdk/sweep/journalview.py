@@ -16,6 +16,7 @@ import msgspec
 from mlf_sdk.pipeline.cell import Cell
 from mlf_sdk.sweep.job import Spec
 from mlf_sdk.sweep.schema import connect
+from mlf_sdk.tools.rowfile import described
 
 JournalViewT = TypeVar("JournalViewT", bound="JournalView")
 
@@ -85,7 +86,7 @@ class JournalView:
     def references(self, number: int) -> dict[str, Spec]:
         """Jobs of a plan that give expected outputs, by name."""
         rows = self.db.execute("SELECT name, spec FROM plan_references WHERE plan = ?", (number,))
-        return {name: msgspec.json.decode(spec, type=Spec) for name, spec in rows}
+        return {name: msgspec.json.decode(spec, type=described(Spec)) for name, spec in rows}
 
     def pending(self, number: int) -> list[Spec]:
         """Cells of a plan that are to be run, in its order."""
@@ -94,7 +95,7 @@ class JournalView:
             "GROUP BY cell) ON cell = name WHERE state = 'planned' ORDER BY first",
             (number,),
         )
-        decoder = msgspec.json.Decoder(Spec)
+        decoder = msgspec.json.Decoder(described(Spec))
         return [decoder.decode(spec) for (spec,) in rows]
 
     def titles(self, number: int) -> dict[str, str]:
@@ -132,7 +133,7 @@ class JournalView:
     def result(self, name: str) -> Cell | None:
         """Result of a cell; None: it is not finished."""
         row = self.db.execute("SELECT result FROM cells WHERE name = ?", (name,)).fetchone()
-        return None if row is None or row[0] is None else msgspec.json.decode(row[0], type=Cell)
+        return None if row is None or row[0] is None else msgspec.json.decode(row[0], type=described(Cell))
 
     def names_like(self, start: str) -> list[str]:
         """Names of cells that begin with ``start``."""

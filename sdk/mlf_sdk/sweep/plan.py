@@ -18,6 +18,7 @@ from mlf_sdk.pipeline.declare import option_of, path_fields
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep.figures import FIGURES
 from mlf_sdk.tools.checks import name_hint
+from mlf_sdk.tools.rowfile import described
 
 MODEL, BOARD = "model", "board"
 _NOT_AXES = frozenset({"source", "strict"})
@@ -82,7 +83,7 @@ def read_plan(path: str | Path) -> Plan:
     """
     file = Path(path)
     try:
-        plan = msgspec.toml.decode(file.read_bytes(), type=Plan)
+        plan = msgspec.toml.decode(file.read_bytes(), type=described(Plan))
     except (OSError, ValueError) as error:
         raise InputError(
             f"can't read the plan: {error}", where=str(path), hint="See: docs/howto-sweep.md."

@@ -18,6 +18,7 @@ from mlf_sdk.pipeline.cell import NOT_HERE, Cell
 from mlf_sdk.sweep.figures import FIGURES, figures_of
 from mlf_sdk.sweep.journal import DONE, Journal
 from mlf_sdk.tools.files import write_whole
+from mlf_sdk.tools.rowfile import described
 
 RESULTS = "results"  # with .csv, .json and .parquet
 _FIXED = (
@@ -103,7 +104,7 @@ def read_results(journal: Journal, plan: int, left: Mapping[str, str] | None = N
     """Read the rows of a plan from a journal."""
     title, axes, gates, strict = journal.plan(plan)
     reasons = left or {}
-    decoder = msgspec.json.Decoder(Cell)
+    decoder = msgspec.json.Decoder(described(Cell))
     tried = dict(journal.db.execute("SELECT cell, count(*) FROM attempts GROUP BY cell"))
     rows = journal.db.execute(
         "SELECT labels, name, state, note, seconds, worker, result FROM plan_cells JOIN cells ON name = cell "

@@ -12,6 +12,7 @@ import msgspec
 
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.checks import shown
+from mlf_sdk.tools.rowfile import described
 
 MAX_JSON_BYTES = 16 << 20
 """Largest JSON member (the largest graph of a real archive has 66 kB, ours of 10,000 steps 5 MB)."""
@@ -57,7 +58,7 @@ def load_json(data: bytes, member: str, faults: FaultCollector) -> Any:  # noqa:
 def convert(value: object, type_: type[T], member: str, field: str, faults: FaultCollector) -> T | None:
     """Give a decoded value its type, strictly; None and one fault with the field path when it differs."""
     try:
-        return msgspec.convert(value, type_)
+        return msgspec.convert(value, described(type_))
     except msgspec.ValidationError as error:
         what, _, path = str(error).rpartition(" - at `")
         inner = path.rstrip("`").removeprefix("$") if what else ""

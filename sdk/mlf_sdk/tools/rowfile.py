@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a small TOML file into a typed row; faults name the field."""
+"""Records that are decoded, in any thread; a small TOML file as a typed row, whose faults name the field."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,21 @@ from mlf_sdk.errors import InputError
 _MAX_BYTES = 1 << 16
 
 T = TypeVar("T")
+
+_lock = threading.Lock()
+_described: set[object] = set()
+
+
+def described(kind: type[T]) -> type[T]:
+    """A type, with all records in it, that any number of threads can decode from now on.
+
+    What msgspec knows of a record it makes at the first use; version 0.22 may crash where two threads do.
+    """
+    with _lock:
+        if kind not in _described:
+            msgspec.json.Decoder(kind)
+            _described.add(kind)
+    return kind
 
 
 def read_row(path: Path, kind: type[T]) -> T:
@@ -66,11 +82,11 @@ def _faults(values: Any, kind: type[Any]) -> tuple[Any, list[str]]:  # noqa: ANN
     faults = list(type_faults(values, kind))
     row = None
     if faults and all(fault.unknown_key for fault in faults):
-        row = msgspec.convert(without_unknown_keys(values, kind), kind)
+        row = msgspec.convert(without_unknown_keys(values, kind), described(kind))
     return row, [str(fault) for fault in faults]
 
 
 @lru_cache(maxsize=64)
 def _decode(data: bytes, kind: type[Any]) -> Any:  # noqa: ANN401 (a cache loses the type)
     """Rows of the same bytes are decoded once a process: rows are immutable, and looked up often."""
-    return msgspec.toml.decode(data, type=kind)
+    return msgspec.toml.decode(data, type=described(kind))

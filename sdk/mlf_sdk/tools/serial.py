@@ -15,6 +15,8 @@ from typing import Any, TypeVar, get_origin
 import msgspec
 import numpy as np
 
+from mlf_sdk.tools.rowfile import described
+
 T = TypeVar("T")
 
 
@@ -41,7 +43,7 @@ def decode(data: bytes, type_: type[T]) -> T:
         msgspec.ValidationError: the data is not of that type; with the path of the field.
         msgspec.DecodeError: the data is not JSON.
     """
-    return msgspec.json.decode(data, type=type_, strict=False, dec_hook=_from_plain)
+    return msgspec.json.decode(data, type=described(type_), strict=False, dec_hook=_from_plain)
 
 
 def to_plain(value: Any) -> Any:  # noqa: ANN401 - a hook of msgspec

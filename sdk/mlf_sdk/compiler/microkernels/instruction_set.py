@@ -12,7 +12,7 @@ import msgspec
 from mlf_sdk.compiler.microkernels.operations import MEANINGS
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
-from mlf_sdk.tools.rowfile import read_row
+from mlf_sdk.tools.rowfile import described, read_row
 
 
 class Registers(msgspec.Struct, forbid_unknown_fields=True):
@@ -179,7 +179,7 @@ def read_instruction_set(path: Path) -> InstructionSet:
         InputError: the file is not one, or an operation has no meaning, or two.
     """
     try:
-        result = msgspec.convert(_tables(path), InstructionSet)
+        result = msgspec.convert(_tables(path), described(InstructionSet))
     except msgspec.ValidationError as error:
         raise InputError(f"{error}", where=str(path)) from error
     for name, spelling in result.spellings.items():

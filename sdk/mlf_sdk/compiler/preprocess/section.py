@@ -11,7 +11,7 @@ import msgspec
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.tensor import AUDIO_KEYS, IMAGE_KEYS, Section
-from mlf_sdk.tools.rowfile import faults_text
+from mlf_sdk.tools.rowfile import described, faults_text
 
 NAME: Final = "pre"
 _EXAMPLE: Final = 'State frame = "rgb565" (or another format) for images, rate = 16000 (Hz) for sound.'
@@ -40,7 +40,7 @@ def section_of(given: str | Path | Mapping[str, Any]) -> Section:
 
 def _checked(values: Any, where: str) -> Section:  # noqa: ANN401 (any TOML value)
     try:
-        result = msgspec.convert(values, Section)
+        result = msgspec.convert(values, described(Section))
     except msgspec.ValidationError as error:
         from mlf_sdk.tools.rowfaults import type_faults  # only where something is wrong
 

@@ -10,6 +10,7 @@ import msgspec
 
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.ir.model import FileDigest, Provenance
+from mlf_sdk.tools.rowfile import described
 
 _LINE: Final = re.compile(r"^// Origin: (\{.{1,16384}\})$", re.MULTILINE)
 _Text = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -50,7 +51,7 @@ def parse_origin(text: str, member: str, faults: FaultCollector) -> Origin | Non
     if line is None:
         return None
     try:
-        result = msgspec.json.decode(line[1], type=Origin)
+        result = msgspec.json.decode(line[1], type=described(Origin))
     except msgspec.MsgspecError as error:
         faults.add(member, f"the origin is broken: {error}")
         return None

@@ -14,6 +14,7 @@ from mlf_sdk.frontends.mlf.rawmetadata import MainMemory, OperatorArg, TensorSiz
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.tools.checks import function_name_problem, shown, tensor_name_problem
 from mlf_sdk.tools.jsontext import convert
+from mlf_sdk.tools.rowfile import described
 
 MEMBER: Final = "metadata.json"
 MAX_BYTES: Final = 1 << 53
@@ -62,7 +63,7 @@ def storage_bytes(memory: object) -> dict[int, int]:
     result: dict[int, int] = {}
     for row in rows if isinstance(rows, list) else ():
         with suppress(msgspec.ValidationError):
-            storage = msgspec.convert(row, _Storage)
+            storage = msgspec.convert(row, described(_Storage))
             if 0 <= storage.size_bytes <= MAX_BYTES:
                 result[storage.storage_id] = storage.size_bytes
     return result

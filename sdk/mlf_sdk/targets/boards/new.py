@@ -16,6 +16,7 @@ from mlf_sdk.targets.boards.family import Family, family_of
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.chips.row import Chip, ChipMemory
 from mlf_sdk.tools.isas import isa_of_cpu
+from mlf_sdk.tools.rowfile import described
 
 _TEMPLATE = "newboard/board.toml.j2"
 _SMALL_RAM, _LARGE_RAM = 16 << 10, 64 << 10
@@ -197,4 +198,4 @@ def _faults(text: str) -> tuple[str, ...]:
 
     values = msgspec.toml.decode(text)
     faults = tuple(str(fault) for fault in type_faults(values, Board))
-    return faults or tuple(row_faults(msgspec.convert(values, Board), None))
+    return faults or tuple(row_faults(msgspec.convert(values, described(Board)), None))

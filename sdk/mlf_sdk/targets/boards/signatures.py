@@ -10,7 +10,7 @@ from mlf_sdk.codegen.secure import LEAST_PAYLOAD_BYTES
 from mlf_sdk.errors import InputError, NotPossibleError
 from mlf_sdk.targets.boards.row import Board
 
-# Painted on a Cortex-M0: 2,540, and 64 of an interrupt; the rest is for other compilers and releases.
+# Painted on the smallest core: 2,540, and 64 of an interrupt; the rest is for other compilers and releases.
 VERIFYING_STACK_BYTES = 3072
 
 

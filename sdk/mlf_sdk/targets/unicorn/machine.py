@@ -26,6 +26,7 @@ from mlf_sdk.targets.boards.load import machine_of
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.unicorn.launch import core_name
 from mlf_sdk.targets.unicorn.windows import Windows
+from mlf_sdk.tools.rowfile import described
 
 _MARKS = 64
 _RETURN = 0x9FFF_0000  # where a handler returns to: no memory of a board, and code may lie there
@@ -319,7 +320,7 @@ def run_machine(arguments: Sequence[str]) -> None:
     plugin = next(_argument_of("-plugin", more), None)
     store = next(map(_path_of, _argument_of("-object", more)), None)
     with socket.socket(fileno=int(console)) as connection:
-        board = msgspec.json.decode(row, type=Board)
+        board = msgspec.json.decode(row, type=described(Board))
         windows = Windows(plugin) if plugin else None
         Machine(board, Path(elf), connection, Path(hook), windows, store).run()
 

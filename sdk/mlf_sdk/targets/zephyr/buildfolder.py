@@ -19,6 +19,7 @@ import msgspec
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.zephyr.workspace import west_options, west_topdir
 from mlf_sdk.tools.files import file_text, write_whole
+from mlf_sdk.tools.rowfile import described
 
 BUILD = "build"
 NATIVE_IMAGE = "zephyr.exe"  # a program of this machine
@@ -83,7 +84,7 @@ def recall_options(folder: Path) -> BuildOptions:
     if not path.is_file():
         return BuildOptions()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=BuildOptions)
+        return msgspec.json.decode(path.read_bytes(), type=described(BuildOptions))
     except (OSError, msgspec.MsgspecError) as error:
         raise InputError(
             f"the remembered build options can't be read: {error}",
@@ -158,7 +159,7 @@ class BuildFolder(msgspec.Struct, frozen=True, kw_only=True):
 
     def _stamp(self) -> _Stamp | None:
         try:
-            return msgspec.json.decode((self.path / _STAMP).read_bytes(), type=_Stamp)
+            return msgspec.json.decode((self.path / _STAMP).read_bytes(), type=described(_Stamp))
         except (OSError, msgspec.MsgspecError):
             return None
 
