@@ -3,28 +3,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
+
+from docs_scripts import docs_script
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, ROOT / f"docs/{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_tables_of_the_page_are_those_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = script("estimates", monkeypatch)
+    found = docs_script("estimates")
     page = found.PAGE.read_text(encoding="utf-8")
     assert found.write(page) == page, "python docs/estimates.py"
     errors = [int(text) for text in re.findall(r"([+-]\d+)% \|$", page, re.MULTILINE)]
@@ -34,7 +25,7 @@ def test_the_tables_of_the_page_are_those_of_the_script(monkeypatch: pytest.Monk
 
 
 def test_rows_that_are_not_measured_again_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = script("estimates", monkeypatch)
+    found = docs_script("estimates")
     row = "| STM32L4R5ZI | TVM's own kernels (microTVM e3a6cb6a, Zephyr 2.7.3) | kws | 10 | 20 | 1 | +0% |"
     lines = found.published_table(None, row)
     real = 120e6 / 6.943
@@ -42,7 +33,7 @@ def test_rows_that_are_not_measured_again_stay(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_fit_finds_the_terms_of_its_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    costs = script("layer_costs", monkeypatch)
+    costs = docs_script("layer_costs")
 
     def sample(kernel: str, macs: int, elements: int) -> object:
         instructions = 2 * macs + 5 * elements + 100
@@ -107,7 +98,7 @@ class Tree:
 
 
 def test_memories_of_the_board_are_not_those_of_the_chip(monkeypatch: pytest.MonkeyPatch) -> None:
-    chips = script("chips", monkeypatch)
+    chips = docs_script("chips")
     sram = Property("", name="mmio-sram")
     chip = Node(
         "/memory@20000000", "sram0", "dts/a.dtsi", compatible=sram, reg=Property("dts/a.dtsi", 32, 64)
@@ -152,7 +143,7 @@ def test_memories_of_the_board_are_not_those_of_the_chip(monkeypatch: pytest.Mon
 def test_a_clock_of_kconfig_is_no_timer(
     text: str, hz: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chips = script("chips", monkeypatch)
+    chips = docs_script("chips")
     (tmp_path / "Kconfig.defconfig").write_text(text)
     tree = Tree()
     tree.soc_files = {tmp_path: "config SOC_SOME\n"}

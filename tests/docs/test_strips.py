@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from docs_scripts import docs_script
 from mlf_sdk.compiler.rows.memory import OperatorMemory, RowMemory
 from mlf_sdk.compiler.tflite.load import load_tflite
 from tflite_models import Maker
@@ -19,11 +19,7 @@ KWS = ROOT.parent / "shared/tflite/kws_int8.tflite"
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("strips", ROOT / "docs/strips.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return docs_script("strips")
 
 
 def memory_of(folder: Path, *sizes: int, residual: bool = False, stride: int = 1) -> RowMemory:

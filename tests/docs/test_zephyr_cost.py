@@ -3,26 +3,20 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from docs_scripts import docs_script
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("zephyr_cost", ROOT / "docs/zephyr_cost.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "zephyr_cost", module)
-    spec.loader.exec_module(module)
-    return module
+def script() -> ModuleType:
+    return docs_script("zephyr_cost")
 
 
 def test_the_page_has_a_table_that_the_script_reads_and_writes(script: ModuleType) -> None:
