@@ -36,7 +36,8 @@ def window_of(
 
 
 def _picture(n: Network) -> Value:
-    return real(n, 4, 4, 4, 3, fits=lambda v: v.shape[1] <= 32 and min(v.shape[2:]) >= 1)
+    """Channels over one to three axes."""
+    return real(n, 4, 4, 4, 3, 5, fits=lambda v: v.shape[1] <= 32 and min(v.shape[2:]) >= 1)
 
 
 @draws("Conv")
@@ -93,7 +94,7 @@ def stored_pool(n: Network) -> None:
 def pool(n: Network, kind: str) -> None:
     largest = kind == "MaxPool"
     if n.style == "qoperator" or (largest and n.opset >= 12 and n.chance(0.15)):
-        found = n.pick(lambda v: v.data.dtype.name in ("int8", "uint8") and v.rank in (3, 4))
+        found = n.pick(lambda v: v.data.dtype.name in ("int8", "uint8") and v.rank in (3, 4, 5))
         if found is None:
             raise Unfit("no stored picture")
         x = found
@@ -105,7 +106,7 @@ def pool(n: Network, kind: str) -> None:
         found["ceil_mode"] = 1
     if not largest and n.chance(0.4):
         found["count_include_pad"] = 1
-    if largest and n.style == "float" and n.opset >= 8 and n.chance(0.15):
+    if largest and n.style == "float" and n.opset >= 8 and x.rank < 5 and n.chance(0.15):
         found |= {"storage_order": n.integer(0, 1)} if n.chance(0.6) else {}
         put(n, *n.node(kind, x, outputs=2, **found))
         return

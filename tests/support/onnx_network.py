@@ -209,7 +209,8 @@ class Network:
         if rank >= 3:
             batch = 2 if self.chance(0.12) else 1
             channels = self.choice((1, 2, 3, 4, 5, 6, 8, 8, 12, 16, 17))
-            return (batch, channels, *(self.integer(3, 9) for _ in range(rank - 2)))
+            most = 9 if rank < 5 else 4
+            return (batch, channels, *(self.integer(3, most) for _ in range(rank - 2)))
         return tuple(
             self.integer(1, 12) if rank == 2 and a == 0 else self.integer(2, 24) for a in range(rank)
         )

@@ -46,8 +46,7 @@ CONTRADICTED = (
 TYPES = ("float32", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool")
 
 
-# Pooling of three dimensions, which is refused when a model is read: most of the time that it takes to make
-# all tests goes into what ONNX expects of these.
+# Pooling over three axes: most of the time that it takes to make all tests goes into what ONNX expects of these.
 SLOW = ("export_averagepool_3d_default", "export_lppool_3d_default", "export_maxpool_3d_default")
 
 

@@ -135,6 +135,32 @@ def pick(x: Shape, places: Sequence[Sequence[int]]) -> Region:
     return Region(input=0, output=0, source=0, target=0, axes=axes)
 
 
+def stacked_slices(
+    x: Shape, y: Shape, groups: int, step: int, dilation: int, before: int
+) -> tuple[Region, ...]:
+    """Slices under a window along the second axis of x (N, D, pixels, C), side by side in the channels of y.
+
+    Args:
+        y: (N, places of the window, pixels, slices * C).
+        groups: of channels, each of which has its slices side by side.
+        before: slices of padding in front of x.
+    """
+    (n, depth, pixels, channels), places, size = x, y[1], y[3] // x[3]
+    inner, (sn, sd, sp, _), (tn, td, tp, _) = channels // groups, strides(x), strides(y)
+    parts = []
+    for tap in range(size):
+        offset = tap * dilation - before
+        first, end = max(-(offset // step), 0), min(-((offset - depth) // step), places)
+        if first < end:
+            extents = (n, end - first, pixels, groups, inner)
+            part = box(
+                extents, (sn, step * sd, sp, inner, 1), (tn, td, tp, size * inner, 1),
+                source_offset=(first * step + offset) * sd, target_offset=first * td + tap * inner,
+            )  # fmt: skip
+            parts.append(part)
+    return tuple(parts)
+
+
 def gather(x: Shape, axis: int, indices: Sequence[int]) -> Region:
     """Slices of x along ``axis``, chosen by ``indices``."""
     return pick(x, [indices if number == axis else range(extent) for number, extent in enumerate(x)])
@@ -197,21 +223,24 @@ def keeps_order(shape: Shape, order: Shape) -> bool:
 
 
 def shape_with_channels_last(shape: Shape) -> Shape:
-    """Shape with channels last, of a tensor with one or two axes behind its channels."""
+    """Shape of four axes with channels last, of a tensor with one to three axes behind its channels.
+
+    One axis is the width of a height of 1; of depth, height and width, the last two are one.
+    """
     n, c, *space = shape
-    return (n, *(1,) * (2 - len(space)), *space, c)
+    plane = (math.prod(space[1:]),) if len(space) > 1 else ()
+    return (n, *(1,) * (2 - len(space)), *space[:1], *plane, c)
 
 
 def axis_with_channels_last(axis: int, rank: int) -> int:
-    """Place with channels last of an axis of a tensor with three or four."""
-    return (0, 3, *range(1 + 4 - rank, 3))[axis]
+    """Place with channels last of an axis of a tensor with three to five, of which the last two are one."""
+    return (0, 3, *range(1 + 4 - min(rank, 4), 3), 2)[axis]
 
 
 def with_channels_last(data: Array) -> Array:
-    """An array of three or four axes with its channels last."""
-    if data.ndim == 3:
-        data = data[:, :, None, :]
-    return np.ascontiguousarray(data.transpose(TO_LAST))
+    """An array of three to five axes with its channels last, as `shape_with_channels_last` says."""
+    n, *space, c = shape_with_channels_last(data.shape)
+    return np.ascontiguousarray(data.reshape(n, c, *space).transpose(TO_LAST))
 
 
 def order_of(move: Move, x: Shape, y: Shape) -> Shape | None:

@@ -124,17 +124,16 @@ class Context(GraphBuilder):
         raise AssertionError(f"'{tensor.name}' has no value")
 
     def nhwc(self, tensor: Tensor) -> Value:
-        """Value with channels last."""
+        """Value of four axes with channels last, as `shape_with_channels_last` says."""
         if tensor.nhwc is None:
             if tensor.data is not None:
                 data = with_channels_last(tensor.data)
                 tensor.nhwc = self.add(tensor.name, tensor.dtype, data.shape, tensor.quantisation, data)
             else:
-                n, c, *space = tensor.shape
+                n, *space, c = shape_with_channels_last(tensor.shape)
                 nchw = self.value(tensor)
-                four = (n, c, *(1,) * (2 - len(space)), *space)
-                if nchw.shape != four:
-                    nchw = self._renamed(tensor, nchw, four)
+                if nchw.shape != (n, c, *space):
+                    nchw = self._renamed(tensor, nchw, (n, c, *space))
                 tensor.nhwc = self._moved(tensor, nchw, TO_LAST)
         return tensor.nhwc
 
@@ -173,6 +172,14 @@ class Context(GraphBuilder):
             tensor.quantisation or value.quantisation,
         )
         self.emit(Reshape(**self.common("Reshape", [value], result)))
+        return result
+
+    def reshaped_value(self, name: str, x: Value, shape: Shape) -> Value:
+        """The bytes of a value in another shape."""
+        if x.shape == shape:
+            return x
+        result = self.add(name, x.dtype, shape, x.quantisation)
+        self.emit(Reshape(**self.common("Reshape", [x], result)))
         return result
 
     def _moved(self, tensor: Tensor, value: Value, order: Shape) -> Value:

@@ -14,21 +14,21 @@ from mlf_sdk.compiler.graph import FLOAT32, INT32, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector
-from mlf_sdk.compiler.onnx.window import space_of, two, window_of
+from mlf_sdk.compiler.onnx.window import Part, extents_of, parts_of, space_of, two
 from mlf_sdk.compiler.operators import UNLIMITED, Array, Call, Conv2D, Convolve, DepthwiseConv2D, Map, Window
 from mlf_sdk.compiler.regions import Region, shape_with_channels_last, with_channels_last
 
 
-def conv_shape(node: Node, x: Tensor, weights: Shape) -> tuple[Window, Shape]:
-    """Window and shape of the output of a convolution."""
-    space, groups = space_of(x), int(node.attribute("group", 1))
+def conv_shape(node: Node, x: Tensor, weights: Shape, most: int = 3) -> tuple[tuple[Part, ...], Shape]:
+    """Windows and shape of the output of a convolution over up to ``most`` axes."""
+    space, groups = space_of(x, most), int(node.attribute("group", 1))
     if len(weights) != x.rank or groups < 1 or x.shape[1] != weights[1] * groups or weights[0] % groups:
         refuse(f"weights {weights} don't fit an input {x.shape} in {groups} groups")
     size = node.integers("kernel_shape", weights[2:])
     if size != weights[2:]:
         refuse(f"the attribute kernel_shape {size} is not that of the weights {weights}")
-    window, output = window_of(node, space, size)
-    return window, (x.shape[0], weights[0], *output)
+    parts = parts_of(node, space, size)
+    return parts, (x.shape[0], weights[0], *extents_of(parts, len(space)))
 
 
 def computed_convolution(
@@ -59,18 +59,58 @@ def computed_convolution(
 
 
 def conv(context: Context, node: Node) -> None:
-    """Conv."""
+    """Conv; over three axes, one of pictures whose channels are those of all slices under the window."""
     x, weights = node.input(0), node.input(1)
-    window, shape = conv_shape(node, x, weights.shape)
+    parts, shape = conv_shape(node, x, weights.shape)
     groups = x.shape[1] // weights.shape[1]
     if node.has(2):
         check_vector(node.input(2), shape[1])
+    source, window, flat = context.nhwc(x), parts[-1].window, shape
+    if len(parts) > 1:
+        source = _slices_side_by_side(context, node, source, parts, groups)
+        flat = (source.shape[0], shape[1], *shape[3:])
     if weights.known is None or (node.has(2) and node.input(2).known is None):
         bias = node.input(2) if node.has(2) else None
-        computed_convolution(context, node, context.nhwc(x), weights, window, shape, bias=bias)
-        return
-    arranged = Weights(weights, lambda data: data, (0, 0))
-    _conv(context, node, context.nhwc(x), arranged, window, shape, groups)
+        if len(parts) > 1:
+            turned = context.transposed(weights, (0, 2, 1, 3, 4), "")
+            weights = context.reshaped("", turned, _without_depth(weights.shape))
+        computed_convolution(context, node, source, weights, window, flat, bias=bias)
+    else:
+        arranged = Weights(weights, _depth_in_channels if len(parts) > 1 else lambda data: data, (0, 0))
+        _conv(context, node, source, arranged, window, flat, groups)
+    if len(parts) > 1:
+        y = context.nhwc(context.tensors[node.name])
+        value = context.reshaped_value(node.name, y, shape_with_channels_last(shape))
+        context.bind(node.name, Tensor.of_value(value, shape, nhwc=True))
+
+
+def _without_depth(weights: Shape) -> Shape:
+    """Shape of weights OIDHW whose depth lies in the channels."""
+    return (weights[0], weights[2] * weights[1], *weights[3:])
+
+
+def _depth_in_channels(data: Array) -> Array:
+    """Weights OIDHW as OIHW: the channels of each slice one after the other."""
+    return data.swapaxes(1, 2).reshape(_without_depth(data.shape))
+
+
+def _slices_side_by_side(
+    context: Context, node: Node, x: Value, parts: tuple[Part, ...], groups: int
+) -> Value:
+    """Pictures, one for each place of the window along the depth of ``x`` (N, D, H * W, C).
+
+    The channels of a group are those of the slices under the window, one slice after the other.
+    """
+    (deep, plane), (n, depth, pixels, channels) = parts, x.shape
+    w, places = deep.window, deep.output[0]
+    y = context.add(f"{node.name}_slices", x.dtype, (n, places, pixels, w.size[0] * channels), x.quantisation)
+    if x.shape == y.shape and w.before[0] == 0:
+        y = x
+    else:
+        moved = regions.stacked_slices(x.shape, y.shape, groups, w.stride[0], w.dilation[0], w.before[0])
+        inside = w.before[0] <= 0 and (places - 1) * w.stride[0] + (w.size[0] - 1) * w.dilation[0] < depth
+        context.move(x, y, moved, node.kind, None if inside else 0.0)
+    return context.reshaped_value(f"{node.name}_pictures", y, (n * places, *plane.space, y.shape[3]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +149,7 @@ def _conv(
 def conv_transpose(context: Context, node: Node) -> None:
     """ConvTranspose: a convolution of the input with zeros in between, the weights turned round."""
     x, weights = node.input(0), node.input(1)
-    space, groups = space_of(x), int(node.attribute("group", 1))
+    space, groups = space_of(x, most=2), int(node.attribute("group", 1))
     rank = len(space)
     size = weights.shape[2:]
     strides = node.integers("strides", (1,) * rank)

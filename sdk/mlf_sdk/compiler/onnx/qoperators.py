@@ -161,11 +161,9 @@ def mat_mul_integer(context: Context, node: Node) -> None:
 def conv_integer(context: Context, node: Node) -> None:
     """ConvInteger: padding counts as the zero point."""
     x, weights = node.input(0), node.input(1)
-    window, shape = conv_shape(node, x, weights.shape)
-    zero = _zero(context, node, 2)
-    computed_convolution(
-        context, node, context.nhwc(x), _centred(context, node, weights, 3), window, shape, zero=zero
-    )
+    (part,), shape = conv_shape(node, x, weights.shape, most=2)
+    zero, centred = _zero(context, node, 2), _centred(context, node, weights, 3)
+    computed_convolution(context, node, context.nhwc(x), centred, part.window, shape, zero=zero)
 
 
 def _zero(context: Context, node: Node, position: int) -> list[Value]:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,18 +17,35 @@ from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import UNLIMITED, Pool2D, PoolKind, Window
 from mlf_sdk.compiler.reals import Reduce, Reduction
+from mlf_sdk.compiler.regions import shape_with_channels_last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Two axes of a tensor with its channels last, and the window that moves over them.
+
+    Attributes:
+        space: extents of the input.
+        output: extents of the output.
+        after: padding behind the input; below zero, elements there are left out.
+    """
+
+    window: Window
+    space: tuple[int, int]
+    output: tuple[int, int]
+    after: tuple[int, int]
 
 
 def two(values: tuple[int, ...], first: int) -> tuple[int, int]:
-    """Values of height and width; a layer over one axis has the height 1."""
-    return (first, values[0]) if len(values) == 1 else (values[0], values[1])
+    """Values of height and width, the last axes; a layer over one axis has the height 1."""
+    return (first, values[0]) if len(values) == 1 else (values[-2], values[-1])
 
 
-def window_of(node: Node, space: tuple[int, ...], size: tuple[int, ...]) -> tuple[Window, tuple[int, ...]]:
-    """Window of a layer and the extents of its output.
+def parts_of(node: Node, space: tuple[int, ...], size: tuple[int, ...]) -> tuple[Part, ...]:
+    """Part of height and width; of a layer over three axes, one of depth is before it, on (D, H * W).
 
     Args:
-        space: height and width of the input, or its one axis.
+        space: height and width of the input, its one axis, or three.
         size: of the window.
     """
     rank = len(space)
@@ -37,7 +56,7 @@ def window_of(node: Node, space: tuple[int, ...], size: tuple[int, ...]) -> tupl
         refuse(f"its window doesn't have {rank} axes, which its input has")
     if min((*size, *strides, *dilations)) < 1 or min(pads) < 0:
         refuse("its window has an extent, a stride or a padding that is not possible")
-    output = []
+    output: tuple[int, ...] = ()
     before, after = padding_of(node, space, size)
     for axis in range(rank):
         reach = (size[axis] - 1) * dilations[axis] + 1
@@ -49,14 +68,26 @@ def window_of(node: Node, space: tuple[int, ...], size: tuple[int, ...]) -> tupl
             count = -(-spare // strides[axis]) + 1
             if (count - 1) * strides[axis] >= space[axis] + before[axis]:
                 count -= 1
-        output.append(count)
+        output = (*output, count)
     window = Window(
-        size=two(size, 1),
-        stride=two(strides, 1),
-        dilation=two(dilations, 1),
-        before=two(before, 0),
+        size=two(size, 1), stride=two(strides, 1), dilation=two(dilations, 1), before=two(before, 0)
     )
-    return window, tuple(output)
+    plane = Part(window=window, space=two(space, 1), output=two(output, 1), after=two(after, 0))
+    if rank < 3:
+        return (plane,)
+    deep = Window(
+        size=(size[0], 1), stride=(strides[0], 1), dilation=(dilations[0], 1), before=(before[0], 0)
+    )
+    pixels = space[1] * space[2]
+    return (
+        Part(window=deep, space=(space[0], pixels), output=(output[0], pixels), after=(after[0], 0)),
+        plane,
+    )
+
+
+def extents_of(parts: tuple[Part, ...], rank: int) -> tuple[int, ...]:
+    """Extents of the output of a layer, whose input has ``rank`` axes behind the channels."""
+    return (*(part.output[0] for part in parts[:-1]), *parts[-1].output[max(2 - rank, 0) :])
 
 
 def padding_of(
@@ -87,76 +118,83 @@ def padding_of(
     return tuple(before), tuple(after)
 
 
-def space_of(x: Tensor) -> tuple[int, ...]:
-    """Height and width of a tensor, or its one axis behind the channels."""
-    if x.rank not in (3, 4):
-        refuse(f"its input has {x.rank} axes; layers over one or two axes are supported")
+def space_of(x: Tensor, most: int = 3) -> tuple[int, ...]:
+    """Extents of the axes of a tensor behind its channels, height and width the last."""
+    if not 3 <= x.rank <= most + 2:
+        refuse(f"its input has {x.rank} axes; at most {most} axes behind the channels are supported")
     return x.shape[2:]
 
 
 def pool(context: Context, node: Node) -> None:
-    """MaxPool and AveragePool."""
+    """MaxPool and AveragePool; over three axes, depth is pooled before the planes."""
     x = node.input()
     if node.wants(1):
         _indices(context, node, x)
     space = space_of(x)
-    largest = node.kind == "MaxPool"
-    window, output = window_of(node, space, node.integers("kernel_shape"))
-    shape = (*x.shape[:2], *output)
-    function = PoolKind.MAX if largest else PoolKind.AVERAGE
-    clamp: tuple[float, float] = UNLIMITED
+    parts = parts_of(node, space, node.integers("kernel_shape"))
+    shape = (*x.shape[:2], *extents_of(parts, len(space)))
+    value = context.nhwc(x)
+    for part in parts:
+        if node.kind == "AveragePool":
+            _refuse_cut_windows(part)
+        if len(parts) == 1 or part.space != part.output or part.window.size != (1, 1):
+            value = _pooled(
+                context, node, value, part, node.name if part is parts[-1] else f"{node.name}_depth"
+            )
+    value = context.reshaped_value(node.name, value, shape_with_channels_last(shape))
+    context.bind(node.name, Tensor.of_value(value, shape, nhwc=True))
+
+
+def _pooled(context: Context, node: Node, x: Value, part: Part, name: str) -> Value:
+    """Maxima or means of a window over two axes of ``x``, whose last axis is the channels."""
+    largest, channels, window = node.kind == "MaxPool", x.shape[-1], part.window
+    source = context.reshaped_value(
+        name, x, (x.elements // math.prod((*part.space, channels)), *part.space, channels)
+    )
+    shape = (source.shape[0], *part.output, channels)
     counted = not largest and bool(node.attribute("count_include_pad", 0))
-    if not largest:
-        _refuse_cut_windows(node, space, window, output)
-    source = context.nhwc(x)
+    y = context.add(name, x.dtype, shape, x.quantisation)
+    if counted and (max(window.before) > 0 or _reaches(part, (0, 0))):
+        source, window = _with_padding(context, node, source, part)
+    clamp: tuple[float, float] = UNLIMITED
     if x.dtype.kind != "f":
         clamp = (int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max))
-    if counted and (max(window.before) > 0 or _reaches(window, space, output, (0, 0))):
-        source, window = _with_padding(context, node, source, window, _padding_after(node, space))
-    _, y = context.output(node.name, x.dtype, shape, nhwc=True, quantisation=x.quantisation)
+    function = PoolKind.MAX if largest else PoolKind.AVERAGE
     context.emit(Pool2D(**node.common([source], y), function=function, window=window, clamp=clamp))
+    return y
 
 
-def _refuse_cut_windows(node: Node, space: tuple[int, ...], window: Window, output: tuple[int, ...]) -> None:
+def _refuse_cut_windows(part: Part) -> None:
     """Refuse dilated windows that reach what a padding below zero leaves out: ONNX Runtime cuts them."""
-    after = two(padding_of(node, space, node.integers("kernel_shape"))[1], 0)
-    down, across = (min(a, 0) if d > 1 else 0 for a, d in zip(after, window.dilation, strict=True))
-    if min(down, across) < 0 and _reaches(window, space, output, (down, across)):
+    down, across = (min(a, 0) if d > 1 else 0 for a, d in zip(part.after, part.window.dilation, strict=True))
+    if min(down, across) < 0 and _reaches(part, (down, across)):
         refuse("its dilated windows reach elements that its padding leaves out; give its padding as pads")
 
 
 def _indices(context: Context, node: Node, x: Tensor) -> None:
     """Places of the largest elements, the second output of MaxPool."""
-    window, output = window_of(node, space_of(x), node.integers("kernel_shape"))
+    space = space_of(x, most=2)
+    (part,) = parts_of(node, space, node.integers("kernel_shape"))
     source = context.nhwc(x)
-    _, y = context.output(node.raw.outputs[1], INT64, (*x.shape[:2], *output), nhwc=True)
+    shape = (*x.shape[:2], *extents_of((part,), len(space)))
+    _, y = context.output(node.raw.outputs[1], INT64, shape, nhwc=True)
     order = bool(node.attribute("storage_order", 0))
-    context.emit(PoolIndices(**node.common([source], y), window=window, columns_first=order))
+    context.emit(PoolIndices(**node.common([source], y), window=part.window, columns_first=order))
 
 
-def _padding_after(node: Node, space: tuple[int, ...]) -> tuple[int, int]:
-    """Padding behind the input, of height and width."""
-    _, after = padding_of(node, space, node.integers("kernel_shape"))
-    return two(tuple(max(a, 0) for a in after), 0)
-
-
-def _ends(window: Window, output: tuple[int, ...]) -> tuple[int, ...]:
-    """Place behind the last element that a window covers, counted from the input's first."""
-    parts = zip(two(output, 1), window.stride, window.size, window.dilation, window.before, strict=True)
-    return tuple((o - 1) * s + (k - 1) * d + 1 - before for o, s, k, d, before in parts)
-
-
-def _reaches(window: Window, space: tuple[int, ...], output: tuple[int, ...], after: tuple[int, int]) -> bool:
+def _reaches(part: Part, after: tuple[int, int]) -> bool:
     """True where a window covers places behind the input and so much padding."""
-    extents = (e + b for e, b in zip(two(space, 1), after, strict=True))
-    return any(end > e for end, e in zip(_ends(window, output), extents, strict=True))
+    w = part.window
+    axes = zip(part.output, w.stride, w.size, w.dilation, w.before, part.space, after, strict=True)
+    return any(
+        (o - 1) * s + (k - 1) * d + 1 - before > extent + more for o, s, k, d, before, extent, more in axes
+    )
 
 
-def _with_padding(
-    context: Context, node: Node, x: Value, window: Window, after: tuple[int, int]
-) -> tuple[Value, Window]:
+def _with_padding(context: Context, node: Node, x: Value, part: Part) -> tuple[Value, Window]:
     """The input with its padding as zeros, which count."""
     n, h, w, c = x.shape
+    window, after = part.window, tuple(max(a, 0) for a in part.after)
     top, left = (max(b, 0) for b in window.before)
     wide = (n, h + top + after[0], w + left + after[1], c)
     padded = context.add(node.name + "_padded", x.dtype, wide)

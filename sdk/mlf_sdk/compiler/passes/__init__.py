@@ -14,6 +14,7 @@ from mlf_sdk.compiler.passes.layers import (
     fold_padding,
     fuse_maps,
     multiply_whole_windows,
+    reshape_after_maps,
 )
 from mlf_sdk.compiler.passes.moves import move_bytes
 from mlf_sdk.compiler.passes.signed import sign_values
@@ -22,6 +23,7 @@ from mlf_sdk.compiler.passes.tables import compose_tables
 PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (
     move_bytes,
     compose_tables,
+    reshape_after_maps,
     fold_affine,
     fuse_maps,
     convolve_one_channel,

@@ -109,8 +109,9 @@ class Layout:
             result = self.insert(maker, source, self.like(x), position)
         else:
             four = number
-            if len(x.shape) == 3:
-                y = self.rewrite.value(x, shape=(*x.shape[:2], 1, x.shape[2]))
+            n, *space, c = shape_with_channels_last(x.shape)
+            if x.shape != (n, c, *space):
+                y = self.rewrite.value(x, shape=(n, c, *space))
                 four = self.reshaped(operator, number, y, position)
             result = self.transposed(operator, four, TO_LAST, position)
         self.turned[number] = result

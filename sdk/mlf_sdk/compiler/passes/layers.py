@@ -12,6 +12,7 @@ one reads becomes a part of it: one loop for both.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Final
 
 import numpy as np
@@ -30,6 +31,7 @@ from mlf_sdk.compiler.operators import (
     Move,
     Operator,
     Pool2D,
+    Reshape,
 )
 from mlf_sdk.compiler.passes.rewrite import Rewrite
 
@@ -125,6 +127,24 @@ def _padding(graph: Graph, operator: Operator) -> tuple[int, int] | None:
 
 MAX_INPUTS: Final = 8
 MAX_CALLS: Final = 16
+
+
+def reshape_after_maps(graph: Graph) -> Graph:
+    """Let functions of real numbers and of their channels stand before a reshape that keeps the last axis."""
+    rewrite = Rewrite(graph)
+    for position, operator, place, follower in rewrite.pairs():
+        if not isinstance(operator, Reshape) or not isinstance(follower, Map):
+            continue
+        (x,), (y,), (z,) = rewrite.read(operator), rewrite.written(operator), rewrite.written(follower)
+        others = [v for v in rewrite.read(follower) if v.id != y.id]
+        scaled = all(v.data is not None and v.elements == math.prod(v.shape[-1:]) for v in others)
+        kept = x.shape[-1:] == y.shape[-1:] and y.shape == z.shape and len(x.shape) == len(y.shape)
+        if scaled and kept and {x.dtype, z.dtype} == {FLOAT32}:
+            result = rewrite.value(z, shape=x.shape)
+            inputs = tuple(x.id if i == y.id else i for i in follower.inputs)
+            rewrite.put(place, dataclasses.replace(operator, inputs=(result.id,), outputs=(z.id,)))
+            rewrite.put(position, dataclasses.replace(follower, inputs=inputs, outputs=(result.id,)))
+    return rewrite.finish()
 
 
 def fold_affine(graph: Graph) -> Graph:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mlf_sdk.compiler.computed import LocalResponse
     from mlf_sdk.compiler.reals import Reduce, Resample
 
+_RANKS: Final = (3, 4, 5)  # of tensors with channels and one to three axes behind them
+
 
 def sink_transpositions(graph: Graph) -> Graph:
     """Let operators behind layers compute with the channels last; cancel the transpositions in between."""
@@ -102,8 +104,8 @@ def _reshape(layout: Layout, position: int, operator: Reshape) -> None:
     if not layout.agree(x, y):
         return
     last = layout.last.get(x.id)
-    whole = len(y.shape) in (3, 4) and shape_with_channels_last(y.shape)
-    turned = len(x.shape) in (3, 4) and shape_with_channels_last(x.shape)
+    whole = len(y.shape) in _RANKS and shape_with_channels_last(y.shape)
+    turned = len(x.shape) in _RANKS and shape_with_channels_last(x.shape)
     if turned == y.shape and keeps_order(y.shape, TO_FIRST) and _sinks(layout, x):
         if y.id not in layout.rewrite.outputs:
             layout.rewrite.redirect(y.id, layout.as_last(x.id, operator, position))
@@ -113,7 +115,7 @@ def _reshape(layout: Layout, position: int, operator: Reshape) -> None:
         layout.put_back(position, operator, layout.planes[x.id], y)
     elif last is not None and whole == layout.value(last).shape and x.shape[:2] == y.shape[:2]:
         layout.last[y.id] = last
-    elif last is not None and y.shape == (x.elements // math.prod(x.shape[2:]), *x.shape[2:], 1):
+    elif last is not None and y.shape == (math.prod(x.shape[:2]), *x.shape[2:], 1) and len(y.shape) < 5:
         layout.planes[y.id] = last
     elif last is not None and len(y.shape) == 2 and y.shape[0] == x.shape[0]:
         order = with_channels_last(np.arange(y.shape[1]).reshape(1, *x.shape[1:])).reshape(-1)
@@ -138,9 +140,11 @@ def _elementwise(layout: Layout, position: int, operator: Map | Convert) -> None
         target = layout.rewrite.value(y, shape=planes.shape)
         layout.planes[y.id] = layout.insert(operator, planes.id, target, position)
     rank = len(y.shape)
-    if rank not in (3, 4) or not any(v.id in layout.last for v in varying):
+    if rank not in _RANKS or not any(v.id in layout.last for v in varying):
         return
     if any(len(v.shape) != rank and v.elements != 1 for v in varying):
+        return
+    if rank == 5 and any(v.shape[-2:] not in ((1, 1), y.shape[3:]) for v in inputs if v.elements > 1):
         return
     if any(v.quantisation is not None and v.quantisation.axis is not None for v in (*varying, y)):
         return
@@ -165,7 +169,9 @@ def _reduce(layout: Layout, position: int, operator: Reduce) -> None:
     if x.id not in layout.last:
         return
     source, rank = layout.value(layout.last[x.id]), len(x.shape)
-    axes = tuple(sorted(axis_with_channels_last(a, rank) for a in operator.axes))
+    if rank == 5 and (3 in operator.axes) != (4 in operator.axes):
+        return
+    axes = tuple(sorted({axis_with_channels_last(a, rank) for a in operator.axes}))
     kept = tuple(1 if a in axes else e for a, e in enumerate(source.shape))
     result = layout.rewrite.value(y, shape=kept)
     layout.insert(operator, source.id, result, position, axes=axes)
