@@ -15,6 +15,7 @@ survivors that compute the same.
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import hashlib
 import json
 import os
@@ -89,7 +90,8 @@ def result_of(module: str, tests: list[str]) -> Result | None:
     head = next(row for row in reversed(rows) if "chosen" in row)
     last = {tuple(row["mutation"]): row for row in rows if row.get("outcome", "late") != "late"}
     invalid = sum(row["outcome"] == "invalid" for row in last.values())
-    found = Result(module, tuple(tests), ran=len(last) - invalid)
+    day = dt.datetime.fromtimestamp(file.stat().st_mtime, dt.timezone.utc).date().isoformat()
+    found = Result(module, tuple(tests), day, ran=len(last) - invalid)
     found.pending, found.left_out = len(head["chosen"]) - len(last), head["mutations"] - len(head["chosen"])
     found.timed_out = sum(row["outcome"] == "time" for row in last.values())
     found.survivors = sorted(

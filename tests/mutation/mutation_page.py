@@ -29,9 +29,10 @@ a model states nothing), and operators of the C text are changed.
 This page is made of the results by `python tests/mutation/mutate.py --list --markdown docs/mutation.md`. Line numbers are
 those of the module when it ran. "30 of 203": a sample, which `--sample` and `--seed` choose; "pending" did not run yet. A change meets
 the tests named here that reach its statement. "By time": none of them failed, but they took more than ten times their usual CPU time, and three seconds more.
+"Run" is the day of the run: what has changed in a module since, its history says.
 
-| module | mutations | killed | by time | survived | of these equal | unexplained |
-|---|---:|---:|---:|---:|---:|---:|
+| module | run | mutations | killed | by time | survived | of these equal | unexplained |
+|---|---|---:|---:|---:|---:|---:|---:|
 """
 
 
@@ -58,10 +59,11 @@ class Change:
 
 @dataclasses.dataclass
 class Result:
-    """What a module's mutations came to."""
+    """What a module's mutations came to, with the day of the run (YYYY-MM-DD)."""
 
     module: str
     tests: tuple[str, ...]
+    day: str = ""
     ran: int = 0
     timed_out: int = 0
     pending: int = 0
@@ -95,6 +97,7 @@ class Result:
         unexplained = len(self.unexplained(reasons))
         survived = len(self.survivors)
         values = (
+            self.day,
             self.count,
             self.ran - survived,
             self.timed_out,

@@ -132,16 +132,25 @@ DIFF = "--- \n+++ \n@@ -16 +16 @@\n-    return a < b\n+    return a <= b"
 def test_a_page_keeps_what_was_not_run_again(tmp_path: Path) -> None:
     change = Change.of_diff(16, DIFF)
     assert change == Change(16, "return a < b", "return a <= b")
-    one = Result("a.py", ("tests/a",), ran=3, timed_out=1, left_out=4, survivors=[change])
-    two = Result("b.py", ("tests/b",), ran=5)
+    one = Result("a.py", ("tests/a",), "2026-01-02", ran=3, timed_out=1, left_out=4, survivors=[change])
+    two = Result("b.py", ("tests/b",), "2026-01-03", ran=5)
     page, reasons = tmp_path / "page.md", {"a.py": {change.key: "a is never b"}}
     renew_page(page, [one, two], reasons, ["b.py", "a.py"])
     text = page.read_text()
-    assert "| `b.py` | 5 | 5 | 0 | 0 | 0 | 0 |\n| `a.py` | 3 of 7 | 2 | 1 | 1 | 1 | 0 |\n" in text
+    rows = "| `b.py` | 2026-01-03 | 5 | 5 | 0 | 0 | 0 | 0 |\n| `a.py` | 2026-01-02 | 3 of 7 | 2 | 1 | 1 | 1 | 0 |\n"
+    assert rows in text
     assert text.index("## b.py") < text.index("## a.py") < text.index("- `a.py:16`: a is never b")
-    renew_page(page, [Result("b.py", ("tests/b",), ran=6, survivors=[change])], reasons, ["b.py", "a.py"])
+    renew_page(
+        page,
+        [Result("b.py", ("tests/b",), "2026-02-03", ran=6, survivors=[change])],
+        reasons,
+        ["b.py", "a.py"],
+    )
     again = page.read_text()
-    assert "| `b.py` | 6 | 5 | 0 | 1 | 0 | 1 |" in again and "- `b.py:16`: **no test notices it**" in again
+    assert (
+        "| `b.py` | 2026-02-03 | 6 | 5 | 0 | 1 | 0 | 1 |" in again
+        and "- `b.py:16`: **no test notices it**" in again
+    )
     assert again.partition("## a.py")[2] == text.partition("## a.py")[2]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from mlf_sdk.errors import MlfError, ToolError
+from mlf_sdk.errors import ToolError
 from mlf_sdk.resources import cache_dir
 from mlf_sdk.tools.files import make_folder, scratch_folder
 from mlf_sdk.tools.locks import cache_in_use, exclusive
@@ -66,15 +66,6 @@ def check_tools(model: RtlModel) -> None:
     """
     require_programs(PROGRAMS, f"simulating {model.name}")
     model.place()
-
-
-def is_available(model: RtlModel) -> bool:
-    """True where the tools and the package of a core are installed."""
-    try:
-        check_tools(model)
-    except MlfError:
-        return False
-    return True
 
 
 def verilator_argv(model: RtlModel, reset_vector: int) -> list[str]:
