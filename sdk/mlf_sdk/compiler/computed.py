@@ -108,7 +108,10 @@ REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopK(Operator):
-    """Largest (or smallest) elements along ``axis`` in order, and their places; equal ones in their order."""
+    """Largest (or smallest) elements along ``axis`` in order, and their places; equal ones in their order.
+
+    NaN is larger than any number, as in numpy and ONNX Runtime.
+    """
 
     axis: int
     smallest: bool

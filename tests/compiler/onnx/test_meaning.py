@@ -302,6 +302,20 @@ def test_not_a_number_is_kept(kind: str, tmp_path: Path) -> None:
     assert np.isnan(answers(m, tmp_path, x)[0]).sum() == 3
 
 
+@pytest.mark.parametrize("largest", [0, 1])
+def test_not_a_number_is_the_largest(largest: int, tmp_path: Path) -> None:
+    """Of several the first comes first; the others keep their order around them."""
+    m = OnnxMaker(6)
+    count = m.constant(np.array([4]))
+    top = m.add("TopK", m.input(6, 5), count, axis=1, largest=largest, outputs=2)
+    m.add("Concat", top, m.add("Cast", f"{top}_1", to=TensorProto.FLOAT), axis=0)
+    x = reals(6, 5)
+    x[1:, 1] = x[2, 0] = x[3, 4] = x[4, :4] = x[5] = np.nan
+    x[3, 2] = x[3, 3]
+    agree(m, tmp_path, x)
+    assert np.isnan(answers(m, tmp_path, x)[0]).sum() > 4
+
+
 @pytest.mark.parametrize("computed", [False, True])
 @pytest.mark.parametrize("limits", [(2.0, -1.0), (-1.0, 1.0)])
 def test_limits_in_any_order(limits: tuple[float, float], computed: bool, tmp_path: Path) -> None:

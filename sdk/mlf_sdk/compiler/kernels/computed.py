@@ -119,11 +119,14 @@ def pool_indices(graph: Graph, operator: PoolIndices) -> Kernel:
 
 
 def top_k(graph: Graph, operator: TopK) -> Kernel:
-    """TopK: each element is put among those that are larger so far."""
+    """TopK: each element is put among those that are larger so far; NaN is larger than any number."""
     (x,), (y, _) = graph.read(operator), graph.written(operator)
     extent, count = x.shape[operator.axis], y.shape[operator.axis]
     inner = math.prod(x.shape[operator.axis + 1 :])
-    sign = "<" if operator.smallest else ">"
+    v, u = f"v[k * {inner}]", f"u[(at - 1) * {inner}]"
+    before = f"{v} {'<' if operator.smallest else '>'} {u}"
+    if x.dtype.kind == "f":
+        before = f"{v} == {v} && !({v} >= {u})" if operator.smallest else f"{u} == {u} && !({v} <= {u})"
     body = f"""    for (int32_t o = 0; o < {x.elements // extent // inner}; ++o)
     for (int32_t i = 0; i < {inner}; ++i) {{
         const {c_type(x.dtype)} *v = x0 + o * {extent * inner} + i;
@@ -131,7 +134,7 @@ def top_k(graph: Graph, operator: TopK) -> Kernel:
         int64_t *t = y1 + o * {count * inner} + i;
         for (int32_t k = 0; k < {extent}; ++k) {{
             int32_t at = k < {count} ? k : {count};
-            while (at > 0 && v[k * {inner}] {sign} u[(at - 1) * {inner}]) {{
+            while (at > 0 && {before}) {{
                 --at;
             }}
             for (int32_t m = k < {count} ? k : {count - 1}; m > at; --m) {{

@@ -162,9 +162,10 @@ def label_encoder(
 
 @reference(computed.TopK)
 def top_k(graph: Graph, operator: computed.TopK, inputs: list[Array], _: States) -> list[Array]:
-    """TopK."""
+    """TopK; numpy's order has NaN last."""
     count = graph.written(operator)[0].shape[operator.axis]
     wide = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
-    order = np.argsort(wide if operator.smallest else -wide, axis=operator.axis, kind="stable")
+    keys = (wide,) if operator.smallest else (-wide, ~np.isnan(wide))
+    order = np.lexsort(keys, axis=operator.axis)
     chosen = np.take(order, np.arange(count), axis=operator.axis)
     return [np.take_along_axis(inputs[0], chosen, axis=operator.axis), chosen]
