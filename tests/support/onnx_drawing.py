@@ -8,6 +8,7 @@ import contextlib
 import onnx
 
 import onnx_draws_classical
+import onnx_draws_control
 import onnx_draws_elements
 import onnx_draws_indices
 import onnx_draws_layers
@@ -18,6 +19,7 @@ from onnx_network import OPSETS, Network, Unfit
 # They register their draws.
 FAMILIES = (
     onnx_draws_classical,
+    onnx_draws_control,
     onnx_draws_elements,
     onnx_draws_indices,
     onnx_draws_layers,
@@ -35,7 +37,7 @@ OFTEN = [
     "Concat",
     "Add",
 ]
-LEAST = {"Hardmax": 13}  # versions in which the reader knows an operator
+LEAST = {"Hardmax": 13, "Scan": 9}  # versions in which the reader knows an operator
 TRIES = 400
 
 

@@ -233,7 +233,7 @@ class Network:
 
     def node(
         self, kind: str, *inputs: Value | None, outputs: int = 1, domain: str = "", wanted: Sequence[int] = (),
-        meaning: Sequence[Any] | None = None, **attributes: Any,
+        meaning: Sequence[Any] | None = None, captured: Sequence[Value] = (), **attributes: Any,
     ) -> Any:  # fmt: skip
         """Add a node; its value, or all of them where there are more.
 
@@ -241,6 +241,7 @@ class Network:
             outputs: how many it has.
             wanted: positions of those that are named; by default all.
             meaning: nodes that compute the same; by default it.
+            captured: what its graphs read besides, no constants.
 
         Raises:
             Unfit: ONNX Runtime doesn't run it, or its numbers are not fit for comparisons.
@@ -254,7 +255,9 @@ class Network:
         names = [self.name(kind) if i in taken else "" for i in range(outputs)]
         given = [v.name if v is not None else "" for v in inputs]
         made = helper.make_node(kind, given, names, name=self.name(f"/{kind}"), domain=domain, **attributes)
-        found = self.computed([made], [v for v in inputs if v is not None], [n for n in names if n])
+        given += [v.name for v in captured]
+        reads = [v for v in (*inputs, *captured) if v is not None]
+        found = self.computed([made], reads, [n for n in names if n])
         values = []
         for name, (data, near) in zip(filter(None, names), found, strict=True):
             if kind not in EXACT and data.dtype == np.float32:

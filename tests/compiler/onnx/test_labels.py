@@ -64,17 +64,6 @@ def test_labels_of_constants_are_computed_when_the_model_is_read(tmp_path: Path)
     assert [operator.kind for operator in graph.operators] == ["Add"]
 
 
-def test_nearest_neighbours_have_a_remedy(tmp_path: Path) -> None:
-    """Exporters write their distances as a Scan."""
-    m = OnnxMaker()
-    row = helper.make_tensor_value_info("row", TensorProto.FLOAT, [3])
-    far = helper.make_tensor_value_info("far", TensorProto.FLOAT, [3])
-    body = helper.make_graph([helper.make_node("Abs", ["row"], ["far"])], "body", [row], [far])
-    path = m.save(tmp_path / "model.onnx", m.add("Scan", m.input(2, 3), body=body, num_scan_inputs=1))
-    with pytest.raises(MlfError, match="nearest neighbours, take another kind of model"):
-        load_onnx(path)
-
-
 def test_numbers_become_strings(tmp_path: Path) -> None:
     """An output has the strings that its numbers stand for, the default one among them."""
     rows = np.array([4, 5, 6, 7, 8])

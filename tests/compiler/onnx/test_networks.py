@@ -63,6 +63,7 @@ NOT_DRAWN = {
     "GRU": dict.fromkeys(("activation_alpha", "activation_beta", "clip", "layout"), _REFUSED),
     "LSTM": dict.fromkeys(("activation_alpha", "activation_beta", "clip", "input_forget", "layout"), _REFUSED),
     "RNN": dict.fromkeys(("activation_alpha", "activation_beta", "clip", "layout"), _REFUSED),
+    "Scan": {"directions": "of version 8, which is refused by the reader"},
     "Resize": {"antialias": _REFUSED, "extrapolation_value": _REFUSED},
 }  # fmt: skip
 

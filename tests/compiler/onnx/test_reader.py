@@ -268,15 +268,6 @@ def test_a_branch_that_shapes_decide(rows: int, inner: bool, tmp_path: Path) -> 
     assert "If" not in {o.kind for o in graph.operators}
 
 
-def test_a_branch_that_a_run_decides(tmp_path: Path) -> None:
-    m = OnnxMaker()
-    m.input(3, 3)
-    m.input(3, 3, name="y")
-    total = m.add("ReduceSum", "x", keepdims=0)
-    path = m.save(tmp_path / "m.onnx", branching(m, m.add("Greater", total, m.constant(np.float32(0)))))
-    assert "its condition is computed at run time" in message(path)
-
-
 def test_an_operator_of_a_branch_that_is_not_supported(tmp_path: Path) -> None:
     from mlf_sdk.compiler.onnx.survey import survey_onnx
 

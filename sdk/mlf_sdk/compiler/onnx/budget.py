@@ -19,6 +19,7 @@ from mlf_sdk.errors import InputError
 
 MAX_FOLDED: Final = 1 << 24  # elements, beyond those of the file's own tensors
 MAX_WORK: Final = 1 << 31  # steps of some nanoseconds
+MAX_REPEATED: Final = 4096  # nodes of bodies of loops, each as often as it is repeated
 _OF_A_NODE: Final = 1 << 14
 _SLOW: Final = 1 << 14  # of an element that ONNX's reference computes in Python
 _SHAPES: Final = 64  # elements of an input that may be a shape
@@ -49,7 +50,7 @@ class BudgetError(InputError):
 
 
 class Budget:
-    """Elements and steps that are left.
+    """Elements, steps and repeated nodes that are left.
 
     Args:
         elements: of the file's own tensors.
@@ -58,6 +59,16 @@ class Budget:
     def __init__(self, elements: int) -> None:
         self.elements = MAX_FOLDED + elements
         self.work = MAX_WORK + elements
+        self.repeated = MAX_REPEATED
+
+    def repeat(self, nodes: int) -> None:
+        """Take off nodes of a body; raises BudgetError where they are more than are left."""
+        self.repeated -= nodes
+        if self.repeated < 0:
+            raise BudgetError(
+                f"its body would be repeated too often: at most {MAX_REPEATED} nodes of loops are read. "
+                "Export the model without it"
+            )
 
     def spend(self, elements: float, work: float) -> None:
         """Take off what a node needs; raises BudgetError where that is more than is left."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from mlf_sdk.compiler.onnx import (
     blocks,
+    control,
     dense,
     functions,
     indices,
@@ -38,6 +39,7 @@ BUILDERS: Final[dict[str, Builder]] = {
     "Gemm": dense.gemm,
     "MatMul": dense.mat_mul,
     "Einsum": dense.einsum,
+    "If": control.choose,
     **blocks.BUILDERS,
     **functions.BUILDERS,
     **indices.BUILDERS,
@@ -50,17 +52,11 @@ BUILDERS: Final[dict[str, Builder]] = {
     **resize.BUILDERS,
     **rows.BUILDERS,
 }
-_WHEN_READ: Final = ("If", "Shape", "Size")  # what they are follows from what they read
-# What computes more than it says, or depends on numbers of a run.
-_REASONS: Final = {
-    "Loop": "control flow is not supported; export the model without it",
-    "Scan": "control flow is not supported; export the model without it, or, where it stands for the "
-    "distances of nearest neighbours, take another kind of model",
-    **dict.fromkeys(
-        ("NonZero", "Unique", "Compress", "NonMaxSuppression"),
-        "the shape of its result depends on the input; cut the model in front of it",
-    ),
-}
+_WHEN_READ: Final = ("Loop", "Scan", "Shape", "Size")  # what they are follows from what they read
+_REASONS: Final = dict.fromkeys(
+    ("NonZero", "Unique", "Compress", "NonMaxSuppression"),
+    "the shape of its result depends on the input; cut the model in front of it",
+)
 
 
 def is_supported(kind: str) -> bool:
