@@ -54,7 +54,7 @@ def weights(m: Maker) -> TensorSpec:
         (lambda m, y: setattr(y, "scale", (float("nan"),)), "has the scale nan"),
         (lambda m, y: setattr(y, "scale", (float("inf"),)), "has the scale inf"),
         (lambda m, y: setattr(y, "scale", (-0.5,)), "has the scale -0.5"),
-        (lambda m, y: setattr(y, "scale", ()), "operator 0 CONV_2D .*: a tensor has no quantisation; convert"),
+        (lambda m, y: setattr(y, "scale", ()), "operator 0 CONV_2D .*: a tensor has no quantisation$"),
         (lambda m, y: setattr(y, "zero_point", (128,)), "has the zero point 128; int8 can't hold it"),
         (lambda m, y: setattr(y, "shape", (1, 5, 6, 4)), r"\(1, 6, 6, 4\) follows from the operator"),
         (lambda m, y: setattr(y, "shape", (1 << 15, 1 << 15, 1 << 15, 4)), "at most 1073741824 are read"),
@@ -202,9 +202,8 @@ def test_a_bias_of_another_type(tmp_path: Path) -> None:
     m, _, y = model()
     bias = next(t for t in m.spec.tensors if t.name.startswith("b"))
     bias.dtype, bias.data = "float32", np.full(4, np.nan, np.float32)
-    assert "a bias of type float32 beside activations of type int8; int32 is needed; convert" in faults_of(
-        m.finish(y), tmp_path
-    )
+    says = faults_of(m.finish(y), tmp_path)
+    assert says.endswith("a bias of type float32 beside activations of type int8; int32 is needed")
 
 
 def test_a_sum_of_scales_far_apart(tmp_path: Path) -> None:

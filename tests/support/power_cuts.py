@@ -38,6 +38,7 @@ from mlf_sdk.targets.boards.signatures import VERIFYING_STACK_BYTES
 from mlf_sdk.targets.qemu import QemuOptions, qemu_argv
 from mlf_sdk.targets.registry import project_target
 from mlf_sdk.targets.target import TargetChoice
+from mlf_sdk.tools.child import death_watch
 from mlf_sdk.tools.signing import Signer
 from mlf_sdk.wire.codes import DeviceFaultError
 from mlf_sdk.wire.link import Timeouts
@@ -157,7 +158,7 @@ class Bench:
         options = QemuOptions(icount_shift=None, read_ahead=True)
         argv = qemu_argv(self.board, self.elf, console_fd=theirs.fileno(), options=options)
         argv = [a for a in argv if a != "-no-reboot"] + ["-gdb", f"tcp:127.0.0.1:{port}", "-S"]
-        process = subprocess.Popen(argv, pass_fds=(theirs.fileno(),))
+        process = subprocess.Popen([*death_watch(), *argv], pass_fds=(theirs.fileno(),))
         theirs.close()
         timeouts = Timeouts(transfer_s=3600, first_try_s=5, hello_first_s=0.02)
         try:

@@ -92,10 +92,10 @@ def _open(tensor: RawTensor) -> Iterator[Finding]:
 
 
 def fault_text(error: Exception) -> str:
-    """A fault, and what to do about it."""
+    """A fault, and what to do about it besides converting the model again, which `model_faults` says."""
     if isinstance(error, InputError):
-        return f"{error.what}; {error.hint or 'convert the model again'}"
-    return f"its tensors do not fit it ({error}); convert the model again"
+        return f"{error.what}; {error.hint}" if error.hint else error.what
+    return f"its tensors do not fit it ({error})"
 
 
 class Context(GraphBuilder):

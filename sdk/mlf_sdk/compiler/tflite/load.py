@@ -262,7 +262,7 @@ def _build(
                     "end the model before it, and do that step in the application",
                 )
             else:
-                refuse("this operator is not supported", "replace it in the model and convert that again")
+                refuse("this operator is not supported", "replace it in the model")
         except UNREADABLE as error:
             refused.add(operator.number)
             missing.update(operator.outputs)

@@ -15,6 +15,7 @@ from mlf_sdk.wire.codes import PortMissingError
 
 AUTO = "auto"
 _USB = "usb:"
+SMP = "smp:"  # in front of a port or address whose server speaks MCUmgr's SMP
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True):

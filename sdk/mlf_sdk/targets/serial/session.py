@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.serial.ports import resolve_port
+from mlf_sdk.targets.serial.ports import SMP, resolve_port
 from mlf_sdk.targets.serial.stream import DEFAULT_BAUD, open_port
 from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.triage.explain import triage
@@ -19,7 +19,6 @@ from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import Transport
 
 Console = Callable[[str], None]
-_SMP = "smp:"
 
 
 def start_baud(choice: TargetChoice, board: Board | None) -> int:
@@ -50,10 +49,10 @@ def open_chosen_port(choice: TargetChoice, board: Board | None = None) -> Transp
     if choice.port is None:
         raise InputError("no port was given", where="--port", hint="Name the board's port: --port PORT.")
     baud = start_baud(choice, board)
-    if choice.port.startswith(_SMP):
+    if choice.port.startswith(SMP):
         from mlf_sdk.targets.serial.smp import open_smp  # needs smpclient
 
-        return open_smp(resolve_port(choice.port.removeprefix(_SMP), board), baud=baud)
+        return open_smp(resolve_port(choice.port.removeprefix(SMP), board), baud=baud)
     return open_port(resolve_port(choice.port, board), baud=baud)
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from mlf_sdk.errors import InputError, TargetError, ToolError
 from mlf_sdk.targets.serial.lock import lock_port
+from mlf_sdk.targets.serial.ports import SMP
 from mlf_sdk.targets.serial.stream import DEFAULT_BAUD, open_port
 from mlf_sdk.wire.codes import PortMissingError, PortVanishedError
 from mlf_sdk.wire.transport import Deadline
@@ -32,7 +33,6 @@ except ImportError as error:
 
 from mlf_sdk.targets.serial.smpmessages import Exchange, response_of
 
-SCHEME = "smp:"
 _UDP = "udp:"
 _UDP_PORT = 1337
 _CONNECT_S = 5.0
@@ -58,7 +58,7 @@ def open_smp(
         InputError: this names no server.
         PortMissingError, PortBusyError, PortError: it can't be reached.
     """
-    name = f"{SCHEME}{address}"
+    name = f"{SMP}{address}"
     if address.startswith(_UDP):
         host, colon, port = address.removeprefix(_UDP).rpartition(":")
         host, port = (host, port) if colon else (port, str(_UDP_PORT))
