@@ -54,8 +54,7 @@ def choice(n: Network) -> None:
     put(n, n.node("If", condition, captured=[x], **branches))
 
 
-@draws("Scan", styles=("float",))
-def scan(n: Network) -> None:
+def running(n: Network) -> None:
     """A running sum of slices, and its hyperbolic tangent at each."""
     x = _varying(n, 2, 3, 4)
     axis = axis_of(n, x.rank)
@@ -78,6 +77,40 @@ def scan(n: Network) -> None:
         found["scan_output_axes"] = [axis_of(n, x.rank)]
     start = n.constant(n.random.uniform(-1, 1, np.take(x.data, 0, axis).shape).astype(np.float32))
     put(n, *n.node("Scan", start, x, outputs=2, body=body, num_scan_inputs=1, **found))
+
+
+def distances(n: Network) -> None:
+    """Functions of each slice and of a value that stays as it is, reduced along an axis."""
+    x = _varying(n, 2, 3)
+    axis, wide = axis_of(n, x.rank), n.chance(0.5)
+    shape = np.take(x.data, 0, axis).shape
+    if x.shape[axis] > 12:
+        raise Unfit("too many slices")
+    known = n.constant(n.random.uniform(-1, 1, (3,) * wide + shape).astype(np.float32))
+    names, axes = ["slice", "known"], [n.choice((-1, len(shape) - 1 + wide))]
+    kind, more = n.choice(("ReduceSumSquare", "ReduceMax", "ReduceL1")), n.chance(0.4)
+    given, held = ({"axes": axes}, {}) if n.opset < 18 else ({}, {"along": np.array(axes)})
+    if more:
+        given["keepdims"] = n.integer(0, 1)
+    nodes = [
+        helper.make_node("Identity", ["known"], ["same"]),
+        helper.make_node(n.choice(("Sub", "Mul", "Max")), n.choice((names, names[::-1])), ["d"]),
+        helper.make_node("Tanh", ["d"], ["small"]),
+        helper.make_node(kind, ["small", *held], ["far"], **given),
+    ]
+    body = _graph(
+        nodes, {"known": ("float32", None), "slice": ("float32", None)},
+        {"same": "float32", "far": "float32", "small": "float32"}, **held,
+    )  # fmt: skip
+    found = {"scan_input_axes": [axis]} if axis or n.chance(0.2) else {}
+    if n.chance(0.4):
+        found["scan_output_axes"] = [0, axis_of(n, len(shape) + wide + 1)]
+    put(n, *n.node("Scan", known, x, outputs=3, body=body, num_scan_inputs=1, **found))
+
+
+@draws("Scan", styles=("float",))
+def scan(n: Network) -> None:
+    n.choice((running, distances))(n)
 
 
 @draws("Loop", styles=("float",))

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mlf_sdk.compiler.onnx.load import load_onnx
+from mlf_sdk.compiler.reals import Reduce
 from mlf_sdk.errors import MlfError
 from onnx_models import OnnxMaker
 
@@ -84,7 +85,8 @@ def test_nearest_neighbours(tmp_path: Path) -> None:
     m = OnnxMaker(2)
     distances = nearest(m)
     m.add("TopK", distances, m.constant(np.array([3])), axis=1, largest=0, outputs=2)
-    agree(m.save(tmp_path / "m.onnx", *m.nodes[-1].output))
+    graph = agree(m.save(tmp_path / "m.onnx", *m.nodes[-1].output))
+    assert sum(isinstance(operator, Reduce) for operator in graph.operators) == 1  # of all distances
 
 
 def loop(m: OnnxMaker, limit: str, condition: str, least: float) -> list[str]:

@@ -58,7 +58,7 @@ def _if(context: Context, raw: RawNode) -> Iterator[RawNode]:
     if condition is not None:
         yield from _placed(context, raw, branches[0 if bool(np.all(condition)) else 1], "", raw.outputs)
         return
-    sides = [[f"{raw.outputs[0]}/{side}.{n}" for n in range(len(raw.outputs))] for side in ("then", "else")]
+    sides = [[f"{_own(raw)}/{side}.{n}" for n in range(len(raw.outputs))] for side in ("then", "else")]
     for branch, side, results in zip(branches, ("then/", "else/"), sides, strict=True):
         yield from _placed(context, raw, branch, side, results)
     for result, *chosen in zip(raw.outputs, *sides, strict=True):
@@ -82,17 +82,24 @@ def _scan(context: Context, raw: RawNode) -> Iterator[RawNode]:
     if len(times) != 1:
         refuse(f"what it scans has {sorted(times)} slices")
     (steps,) = times
-    context.budget.repeat(steps * len(body.nodes))
     backward = _ints(raw, "scan_input_directions", 0, scanned)
+    if not any(backward) and not any(_ints(raw, "scan_output_directions", 0, collected)):
+        from mlf_sdk.compiler.onnx.slices import all_at_once
+
+        nodes = all_at_once(context, raw, body, axes, _ints(raw, "scan_output_axes", 0, collected))
+        if nodes is not None:
+            yield from nodes
+            return
+    context.budget.repeat(steps * len(body.nodes))
     pieces: list[list[str]] = [[] for _ in range(collected)]
     for step in range(steps):
         prefix, slices = f"{step}/", []
         for number, (name, axis) in enumerate(zip(given, axes, strict=True)):
-            place = f"{raw.outputs[0]}/{prefix}place.{number}"
+            place = f"{_own(raw)}/{prefix}place.{number}"
             context.constant(place, np.array(steps - 1 - step if backward[number] else step, np.int64))
-            slices.append(f"{raw.outputs[0]}/{prefix}slice.{number}")
+            slices.append(f"{_own(raw)}/{prefix}slice.{number}")
             yield _node(raw, "Gather", (name, place), slices[-1], axis=axis)
-        results = [f"{raw.outputs[0]}/{prefix}result.{n}" for n in range(len(raw.outputs))]
+        results = [f"{_own(raw)}/{prefix}result.{n}" for n in range(len(raw.outputs))]
         yield from _placed(context, raw, body, prefix, results, (*states, *slices))
         states = results[:count]
         for number, result in enumerate(results[count:]):
@@ -118,10 +125,10 @@ def _loop(context: Context, raw: RawNode) -> Iterator[RawNode]:
         return
     context.budget.repeat(max(len(body.nodes), 1))
     prefix = f"{step}/"
-    known = [f"{raw.outputs[0]}/{prefix}{name}" for name in ("step", "goes_on")]
+    known = [f"{_own(raw)}/{prefix}{name}" for name in ("step", "goes_on")]
     for name, value in zip(known, (np.array(step, np.int64), np.array(True)), strict=True):
         context.constant(name, value)
-    results = [f"{raw.outputs[0]}/{prefix}result.{n}" for n in range(len(raw.outputs) + 1)]
+    results = [f"{_own(raw)}/{prefix}result.{n}" for n in range(len(raw.outputs) + 1)]
     yield from _placed(context, raw, body, prefix, results, (*known, *states))
     pieces = [[*before, piece] for before, piece in zip(pieces, results[1 + len(states) :], strict=True)]
     yield dataclasses.replace(
@@ -177,6 +184,11 @@ def _body(raw: RawNode, name: str, results: int, parameters: int = 0) -> RawGrap
     return graph
 
 
+def _own(raw: RawNode) -> str:
+    """Name in front of those of a node's graphs."""
+    return next(filter(None, raw.outputs), "")
+
+
 def _node(raw: RawNode, kind: str, inputs: tuple[str, ...], output: str, **attributes: Any) -> RawNode:  # noqa: ANN401
     """A node in the place of one with graphs."""
     proto = require_onnx().helper.make_node(kind, inputs, [output], **attributes) if kind != "If" else None
@@ -201,7 +213,7 @@ def _placed(
     """
     graph = expand_quantised(graph)
     inside = [*graph.constants, *(o for node in graph.nodes for o in node.outputs if o)]
-    names = {name: f"{raw.outputs[0]}/{prefix}{name}" for name in inside}
+    names = {name: f"{_own(raw)}/{prefix}{name}" for name in inside}
     names |= dict(zip(graph.parameters, given, strict=True))
     for name, data in graph.constants.items():
         context.constant(names[name], data)
