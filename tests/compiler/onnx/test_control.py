@@ -141,6 +141,23 @@ def test_a_loop_without_results(tmp_path: Path) -> None:
     assert "it never runs, and its results have no elements" in says
 
 
+def test_a_loop_of_large_branches(tmp_path: Path) -> None:
+    """What is inside of its body counts as often as it is repeated."""
+    m = OnnxMaker()
+    x = m.input(2)
+    nodes = [helper.make_node("Abs", [f"h{n}" if n else x], [f"h{n + 1}"]) for n in range(99)]
+    sides = {f"{side}_branch": graph(nodes, [], ["h99"]) for side in ("then", "else")}
+    body = [
+        helper.make_node("If", ["before"], ["y"], **sides),
+        helper.make_node("Identity", ["before"], ["on"]),
+    ]
+    inner = graph(body, [("step", INT64, ()), ("before", BOOL, ())], ["on", "y"])
+    y = m.add("Loop", m.constant(np.array(50)), m.input(dtype=BOOL, name="b"), body=inner)
+    assert "decides how often it repeats" in refused(m, tmp_path, y)
+    m.nodes[0].input[1] = ""
+    assert "its body would be repeated too often" in refused(m, tmp_path, y)
+
+
 def test_a_loop_without_an_end(tmp_path: Path) -> None:
     """Each of its repetitions takes from what may be read of all loops of a model."""
     m = OnnxMaker()

@@ -90,7 +90,7 @@ def _scan(context: Context, raw: RawNode) -> Iterator[RawNode]:
         if nodes is not None:
             yield from nodes
             return
-    context.budget.repeat(steps * len(body.nodes))
+    context.budget.repeat(steps * _size(body))
     pieces: list[list[str]] = [[] for _ in range(collected)]
     for step in range(steps):
         prefix, slices = f"{step}/", []
@@ -123,7 +123,7 @@ def _loop(context: Context, raw: RawNode) -> Iterator[RawNode]:
     ):
         yield from _ends(raw, states, pieces, context)
         return
-    context.budget.repeat(max(len(body.nodes), 1))
+    context.budget.repeat(_size(body))
     prefix = f"{step}/"
     known = [f"{_own(raw)}/{prefix}{name}" for name in ("step", "goes_on")]
     for name, value in zip(known, (np.array(step, np.int64), np.array(True)), strict=True):
@@ -164,6 +164,12 @@ def _unsqueezed(context: Context, raw: RawNode, name: str, result: str, axis: in
         return _node(raw, "Unsqueeze", (name,), result, axes=[axis])
     context.constant(f"{result}.axes", np.array([axis], np.int64))
     return _node(raw, "Unsqueeze", (name, f"{result}.axes"), result)
+
+
+def _size(graph: RawGraph) -> int:
+    """Nodes of a graph and of those inside of it, which are placed once or more; itself is one."""
+    graphs = (v for node in graph.nodes for v in node.attributes.values() if isinstance(v, RawGraph))
+    return 1 + len(graph.nodes) + sum(map(_size, graphs))
 
 
 def _ints(raw: RawNode, name: str, default: int, count: int) -> list[int]:
