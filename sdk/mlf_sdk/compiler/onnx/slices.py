@@ -74,7 +74,7 @@ def all_at_once(
 
 
 def _stacked(steps: Steps, x: _Tensor, axis: int) -> _Tensor:
-    """What is scanned, with the axis of its slices first."""
+    """Scanned tensor with the axis of its slices first."""
     order = [axis, *(a for a in range(x.rank) if a != axis)]
     name = steps.add("Transpose", x.name, perm=order) if axis else x.name
     return _Tensor(name, x.rank - 1, stacked=True)
