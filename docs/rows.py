@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/rows.md: ``python docs/rows.py [--cores | --stream] MODEL[=BYTES]...``.
+"""Writes the tables of docs/rows.md: ``python docs/rows.py [--cores | --stream | --caller] MODEL[=BYTES]...``.
 
 Each model is run on the emulated mps2-an386 (Cortex-M4) layer by layer, with ``--for ram``, and, where bytes
 are given, with ``--max-arena``: RAM is what the painted arena shows, instructions are counted. With
 ``--cores`` each is run on boards of other cores, layer by layer and with ``--for ram``; with ``--stream``
-layer by layer, and with its input by rows, within the bytes that are given, else with ``--for ram``. A run
-that does not pass, whose outputs differ from those of the host, of the reference or of the witness among
+layer by layer, and with its input by rows, within the bytes that are given, else with ``--for ram``; with
+``--caller`` with ``--for ram``, and with its input in memory of the caller as well. A run that does not pass, whose outputs differ from those of the host, of the reference or of the witness among
 them, stands in the table as such; the command goes on, and ends with 1.
 """
 
@@ -105,6 +105,17 @@ def stream_table(models: Sequence[str]) -> list[str]:
     return lines
 
 
+def callers_table(models: Sequence[str]) -> list[str]:
+    """Rows of models whose input lies in the arena or in memory of the caller."""
+    lines = ["| model | plan | arena | | instructions | |", "|---|---|--:|--:|--:|--:|"]
+    for path in (given.partition("=")[0] for given in models):
+        usual = measured(path, BOARD, {"goal": "ram"})
+        run = measured(path, BOARD, {"goal": "ram", "caller_inputs": True})
+        lines.append(f"| {_name(path)} | `--for ram`{_cells(usual, usual)}")
+        lines.append(f"|  | `--for ram --caller-inputs`{_cells(run, usual)}")
+    return lines
+
+
 def cores_table(models: Sequence[str]) -> list[str]:
     """Rows of models on boards of other cores."""
     lines = [
@@ -142,6 +153,7 @@ def main() -> None:
     for option, name, make, text in (
         ("--cores", "cores", cores_table, "other cores than the M4"),
         ("--stream", "streams", stream_table, "inputs that come row by row"),
+        ("--caller", "callers", callers_table, "inputs in memory of the caller"),
     ):
         tables.add_argument(option, dest="table", action="store_const", const=(name, make), help=text)
     parser.add_argument("models", nargs="+", metavar="MODEL[=BYTES]")

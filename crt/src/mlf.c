@@ -99,3 +99,18 @@ const mlf_tensor_t *mlf_input(const mlf_model_t *model, uint32_t index) {
 const mlf_tensor_t *mlf_output(const mlf_model_t *model, uint32_t index) {
   return index < model->num_outputs ? &model->outputs[index] : NULL;
 }
+
+mlf_status_t mlf_set_input(const mlf_model_t *model, uint32_t index, const void *data) {
+  if (model->input_at == NULL) {
+    return MLF_E_STATE;
+  }
+  if (index >= model->num_inputs || data == NULL || (uintptr_t)data % model->input_alignment != 0u) {
+    return MLF_E_ARGUMENT;
+  }
+  if (!mlf_claim(mlf_first_step(model))) {
+    return MLF_E_BUSY;
+  }
+  model->input_at[index] = data;
+  mlf_release();
+  return MLF_OK;
+}

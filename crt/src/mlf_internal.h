@@ -25,6 +25,16 @@ static inline const uint8_t *mlf_first_mark(const mlf_model_t *model) {
 }
 #endif
 
+/* What stands for the first step of a model. */
+static inline const void *mlf_first_step(const mlf_model_t *model) {
+#if MLF_SEQUENCES
+  if (!MLF_STEP_TABLES || model->sequence != NULL) {
+    return mlf_first_mark(model);
+  }
+#endif
+  return model->steps;
+}
+
 /* Take the executor for a run that begins with `step`; returns 0 when a model runs already.
  *
  * An interrupt handler that runs a model between the load and the store has ended, and has released the

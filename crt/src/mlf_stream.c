@@ -6,15 +6,6 @@
 #include "mlf_internal.h"
 
 #if MLF_STREAMS
-static const void *first_step(const mlf_model_t *model) {
-#if MLF_SEQUENCES
-  if (!MLF_STEP_TABLES || model->sequence != NULL) {
-    return mlf_first_mark(model);
-  }
-#endif
-  return model->steps;
-}
-
 static int is_open(const mlf_stream_t *stream) { return stream != NULL && *stream->phase == MLF_STREAM_OPEN; }
 
 /* Rows in the ring. */
@@ -25,7 +16,7 @@ mlf_status_t mlf_begin(const mlf_model_t *model) {
   if (stream == NULL) {
     return MLF_E_STATE;
   }
-  if (!mlf_claim(first_step(model))) {
+  if (!mlf_claim(mlf_first_step(model))) {
     return MLF_E_BUSY;
   }
   (void)memset(stream->counters, 0, stream->counter_bytes);
@@ -57,7 +48,7 @@ mlf_status_t mlf_rows_done(const mlf_model_t *model, uint32_t count) {
   if (count == 0 || count > mlf_rows_free(model)) {
     return MLF_E_ARGUMENT;
   }
-  if (!mlf_claim(first_step(model))) {
+  if (!mlf_claim(mlf_first_step(model))) {
     return MLF_E_BUSY;
   }
   stream->counters[0] += count;

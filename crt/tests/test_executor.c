@@ -242,9 +242,15 @@ static void test_a_kernel_that_fails(void) {
 static const mlf_model_t *other;
 
 /* Does what an interrupt handler would: runs a model in the middle of a run. */
+/* Inputs in memory of the caller. */
+static const void *input_at[2];
+static const mlf_step_t reads_steps[1] = {{NULL, NULL, no_slots, 0}};
+static const mlf_model_t reads = {.steps = reads_steps, .num_inputs = 2, .input_at = input_at, .input_alignment = 4};
+
 KERNEL(interrupted) {
   UNUSED();
   note();
+  CHECK(mlf_set_input(&reads, 1, &arena[4]) == MLF_E_BUSY && input_at[1] == &arena[8]);
   CHECK(mlf_run(other) == MLF_E_BUSY);
 #if MLF_OBSERVE
   uint64_t taken = 17;
@@ -252,6 +258,18 @@ KERNEL(interrupted) {
 #endif
   CHECK(mlf_running_step(running) == order_count - 1);
   return order_count - 1 == fail_at ? 1 : 0;
+}
+
+static void test_set_input(void) {
+  static const mlf_model_t inside = {.num_inputs = 1};
+  CHECK(mlf_set_input(&reads, 0, &arena[4]) == MLF_OK && input_at[0] == &arena[4] && input_at[1] == NULL);
+  CHECK(mlf_set_input(&reads, 0, &arena[8]) == MLF_OK && input_at[0] == &arena[8]);
+  CHECK(mlf_set_input(&reads, 1, &arena[8]) == MLF_OK && input_at[1] == &arena[8]);
+  CHECK(mlf_set_input(&reads, 2, &arena[0]) == MLF_E_ARGUMENT);
+  CHECK(mlf_set_input(&reads, 0, NULL) == MLF_E_ARGUMENT);
+  CHECK(mlf_set_input(&reads, 0, &arena[2]) == MLF_E_ARGUMENT && input_at[0] == &arena[8]);
+  CHECK(mlf_set_input(&inside, 0, &arena[0]) == MLF_E_STATE);
+  CHECK(mlf_running_step(&reads) == -1);
 }
 
 static void test_busy(void) {
@@ -620,6 +638,7 @@ int main(void) {
 #endif
   test_current_step_of_neighbours();
   test_a_kernel_that_fails();
+  test_set_input();
   test_busy();
   test_last_error();
   test_tensors();

@@ -161,7 +161,10 @@ def test_computed_sample_is_the_pattern(name: str, tmp_path: Path) -> None:
     values = {"inputs": [], "outputs": [], "num_outputs": 0, "computed": computed_pattern({dtype})}
     header = environment().get_template("common/sample.h.j2")
     (tmp_path / "tiny_sample.h").write_text(
-        header.render(s=values, m={"c_name": "tiny", "macro": "TINY", "stream": None, "frames": None})
+        header.render(
+            s=values,
+            m={"c_name": "tiny", "macro": "TINY", "stream": None, "frames": None, "caller_inputs": False},
+        )
     )
     (tmp_path / "main.c").write_text(PROGRAM)
     program = str(tmp_path / "program")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, NotPossibleError
+from mlf_sdk.ir.abi import Abi, Convention
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import MemorySummary, Model, Provenance, Tensor, TensorKind
 from mlf_sdk.ir.step import Overlap, Span, Step, Workspace
@@ -226,3 +227,41 @@ def test_bytes_of_inputs_and_outputs_in_the_arena() -> None:
     given = tensors("x 8", "t 40", "t 8 of 1 at 32", "t 8 of 1 at 0", "c 4", "s 4", "t 8 of 1 at 32")
     made = model(given, step(0, (0,), (1,)), outputs=(2, 3, 4, 5, 6, 0))
     assert lay_out(made).io_bytes == 8 + 8 + 8
+
+
+PLAIN = Abi(convention=Convention.C)
+
+
+def left_to_the_caller(given: Model) -> Model:
+    provenance = dataclasses.replace(given.provenance, options={"caller_inputs": "True"})
+    return dataclasses.replace(given, provenance=provenance)
+
+
+def test_no_buffer_of_the_arena_is_an_input_of_the_caller_or_a_part_of_one() -> None:
+    given = tensors("x 32", "x 8", "t 8 of 0 at 16", "t 16")
+    over = Overlap(input=0, output=0, distance_bytes=0)
+    made = model(given, step(0, (2, 1), (3,), overlaps=(over,), abi=PLAIN), outputs=(3,))
+    layout = lay_out(left_to_the_caller(made))
+    assert [buffer.key for buffer in layout.plan.buffers] == [3]
+    assert (layout.arena_bytes, layout.io_bytes, layout.inputs_kept) == (16, 16, True)
+    assert layout.input_offsets == {0: 4, 1: 52} and layout.input_bytes == 60  # words that begin no better
+    assert layout.input_alignment == 4
+    assert lay_out(made).io_bytes == 56 and not lay_out(made).input_offsets
+
+
+@pytest.mark.parametrize(
+    ("call", "outputs", "said"),
+    [
+        (step(0, (0,), (1,), abi=PLAIN), (2,), "the output 't2' is an input itself"),
+        (step(0, (0,), (1,), writes=(0,), abi=PLAIN), (1,), "writes to its input 'x0'"),
+        (step(0, (0,), (1,)), (1,), "the kernel of 'f0' takes tables of tensors"),
+    ],
+)
+def test_what_needs_its_inputs_in_the_arena_is_refused(
+    call: Step, outputs: tuple[int, ...], said: str
+) -> None:
+    made = model(tensors("x 32", "t 8", "t 8 of 0 at 16"), call, outputs=outputs)
+    with pytest.raises(NotPossibleError, match=said) as caught:
+        lay_out(left_to_the_caller(made))
+    assert "--caller-inputs" in caught.value.hint
+    assert lay_out(made).arena_bytes

@@ -124,7 +124,7 @@ typedef enum { MLF_INT = 0, MLF_UINT = 1, MLF_FLOAT = 2, MLF_HANDLE = 3, MLF_BFL
 typedef struct {
   const char *name;     /* name in the archive, UTF-8 */
   void *data;           /* in the arena; an output that is a constant lies in the parameters: read only; NULL: of
-                         * an input whose rows come one after the other */
+                         * an input whose rows come one after the other, or that lies in memory of the caller */
   const int64_t *shape; /* ndim extents */
   uint32_t size_bytes;
   uint8_t ndim;
@@ -221,6 +221,8 @@ typedef struct {
   uint16_t num_guards;
   mlf_sequence_t sequence; /* NULL: its steps are in the table (always with MLF_OBSERVE) */
   const mlf_stream_t *stream; /* NULL: all inputs are there as a whole */
+  const void **input_at;      /* num_inputs: where those lie that the caller has; NULL: they lie in the arena */
+  uint8_t input_alignment;    /* bytes that these addresses are multiples of */
 } mlf_model_t;
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -244,6 +246,14 @@ int32_t mlf_failed_step(const mlf_model_t *model);
 /* Input or output tensor `index`; NULL when out of range. */
 const mlf_tensor_t *mlf_input(const mlf_model_t *model, uint32_t index);
 const mlf_tensor_t *mlf_output(const mlf_model_t *model, uint32_t index);
+
+/* ---- inputs in memory of the caller --------------------------------------------------------- */
+
+/* Read input `index` at `data` from the next run on: RAM or flash, which no run writes to. For models that were
+ * compiled with --caller-inputs; of others it returns MLF_E_STATE. MLF_E_ARGUMENT: there is no such input, or `data` is
+ * NULL or no multiple of model->input_alignment. MLF_E_BUSY: a model runs. What returns an error has changed nothing.
+ * Until each input was set once, mlf_run() must not be called; generated headers have MODEL_run(), which sets all. */
+MLF_WARN_UNUSED mlf_status_t mlf_set_input(const mlf_model_t *model, uint32_t index, const void *data);
 
 /* ---- real numbers and stored ones ----------------------------------------------------------- */
 

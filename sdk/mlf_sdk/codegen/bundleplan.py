@@ -67,7 +67,8 @@ def plan_bundle(model: Model, *, keep_inputs: bool = False) -> BundlePlan:
         keep_inputs: a call leaves the inputs intact.
 
     Raises:
-        InputError: the model keeps state between calls, or has a tensor type that bundles do not have.
+        InputError: the model keeps state between calls, has inputs that come row by row or lie in memory of
+            the caller, or a tensor type that bundles do not have.
     """
     if model.states:
         raise InputError(
@@ -80,6 +81,12 @@ def plan_bundle(model: Model, *, keep_inputs: bool = False) -> BundlePlan:
             "its input comes row by row, and that of a bundle is there as a whole",
             where=f"model {model.name}",
             hint="Leave out --stream.",
+        )
+    if model.caller_inputs:
+        raise InputError(
+            "its inputs lie in memory of the caller, and those of a bundle in its own",
+            where=f"model {model.name}",
+            hint="Leave out --caller-inputs.",
         )
     aligned = dataclasses.replace(model, alignment=max(ALIGNMENT, model.alignment))
     layout = lay_out(aligned, keep_inputs=keep_inputs)

@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import asdict
 
 from mlf_sdk.codegen.link import Linkage
-from mlf_sdk.codegen.regions import Region, apart_regions, regions_of, tensor_symbol, workspace_symbol
+from mlf_sdk.codegen.regions import (
+    Region,
+    apart_regions,
+    regions_of,
+    tensor_symbol,
+    workspace_symbol,
+)
 from mlf_sdk.codegen.tensortext import c_type, positions, quantisation_text, type_text
 from mlf_sdk.ir.abi import Convention
 from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
-from mlf_sdk.ir.names import legal_identifier
+from mlf_sdk.ir.names import input_symbol, legal_identifier
 from mlf_sdk.ir.step import Frames, frames_of
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.tools.ctext import Values, byte_rows, c_comment, c_string
@@ -82,10 +88,10 @@ class ModelView:
             for i, name in zip(self.model.outputs, self.model.output_names, strict=True)
         ]
         for direction, tensors in (("inputs", inputs), ("outputs", outputs)):
+            _number_duplicates(tensors)
             for number, tensor in enumerate(tensors):
                 tensor["in_table"] = f"{self.c_name}_model.{direction}[{number}].data"
-        _number_duplicates(inputs)
-        _number_duplicates(outputs)
+                tensor["call"] = self._call(tensor)
         tensors = [self._dl_tensor(index, i) for i, index in self._table.items()]
         sha256 = self.model.provenance.sha256
         return {
@@ -109,6 +115,10 @@ class ModelView:
             "params_bytes": self.layout.params_bytes,
             "params_symbol": self.params_symbol,
             "inputs_kept": self.layout.inputs_kept,
+            "caller_inputs": bool(self.layout.input_offsets),
+            "input_alignment": self.layout.input_alignment,
+            "input_bytes": self.linkage.input_bytes,
+            "input_symbol": input_symbol(self.c_name),
             "stream": self._stream(),
             "frames": self._frames(),
             "inputs": inputs,
@@ -123,6 +133,14 @@ class ModelView:
             "type_codes": [DL_TENSOR_HANDLE] * max([len(s["args"]) for s in steps] + [1]),
         }
 
+    def _call(self, tensor: Values) -> str:
+        """C expression for people that reaches an input or output."""
+        if tensor["address"] != "NULL":
+            return f"{tensor['accessor']}()"
+        if self.model.stream is not None:
+            return f"{self.c_name}_row()"
+        return f"{self.c_name}_run({tensor['stem']})"
+
     def adapter(self, step: Step) -> str:
         """Symbol of the generated adapter of ``step``."""
         return f"{self.c_name}_entry_{step.index}"
@@ -130,8 +148,8 @@ class ModelView:
     def address(self, tensor: int) -> str:
         """C expression of a tensor's address."""
         root = self.model.root(tensor)
-        if tensor == self.model.streamed:
-            return "NULL"
+        if tensor == self.model.streamed or root.id in self.layout.input_offsets:
+            return self._outside(tensor)
         if root.kind is TensorKind.CONSTANT and self._places:
             return self._places.constant(self.layout.offset(tensor))
         if root.kind is TensorKind.CONSTANT:
@@ -143,6 +161,24 @@ class ModelView:
             return self._places.buffer(self.layout.offset(tensor))
         symbol = self.state_symbol if root.kind is TensorKind.STATE else self.linkage.arena_symbol
         return f"{symbol} + {self.linkage.guard_bytes + self.layout.offset(tensor)}"
+
+    def _outside(self, tensor: int) -> str:
+        """C expression of the address of an input that does not lie in the arena, or of a part of it."""
+        if tensor == self.model.streamed:
+            return "NULL"
+        base = f"{self.c_name}_input_at[{self.model.inputs.index(self.model.root(tensor).id)}]"
+        offset = self.model.offset_in_root(tensor)
+        return f"(uintptr_t){base} + {offset}u" if offset else base
+
+    def constant_address(self, tensor: int) -> str:
+        """Constant expression of a tensor's address; NULL of an input that the caller has."""
+        root = self.model.root(tensor)
+        if root.id not in self.layout.input_offsets:
+            return self.address(tensor)
+        if not self.linkage.input_bytes:
+            return "NULL"
+        offset = self.layout.input_offsets[root.id] + self.model.offset_in_root(tensor)
+        return f"{input_symbol(self.c_name)} + {self.linkage.guard_bytes + offset}"
 
     def _apart(self, symbol: str, offset: int = 0) -> str:
         """C expression of an address in an object that has guard bytes unless a sanitizer guards it."""
@@ -193,7 +229,7 @@ class ModelView:
             "number": step.index,
             "num_inputs": len(step.inputs),
             "arguments": [
-                {"address": self.address(i), "size_bytes": self.model.tensors[i].size_bytes}
+                {"address": self.constant_address(i), "size_bytes": self.model.tensors[i].size_bytes}
                 for i in step.arguments
             ],
             "comment": c_comment(step.name),
@@ -218,7 +254,7 @@ class ModelView:
 
     def _typed(self, tensor: Tensor) -> Values:
         return {
-            "address": self.address(tensor.id),
+            "address": self.constant_address(tensor.id),
             "ndim": len(tensor.shape),
             "code": tensor.dtype.code,
             "bits": tensor.dtype.bits,

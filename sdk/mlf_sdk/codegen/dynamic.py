@@ -96,12 +96,14 @@ def check_dynamic(model: Model) -> None:
 
     Raises:
         NotPossibleError: the model is not one of the graph executor, keeps a state, or takes its input row by
-            row.
+            row or where the caller has it.
     """
     where = f"model {model.name} ({model.executor})"
     hint = "Generate without --executor."
-    if model.states or model.stream is not None:
-        what = "keep a state from run to run" if model.states else "take their input row by row"
+    if model.states or model.stream is not None or model.caller_inputs:
+        what = "read their inputs where the caller has them"
+        if model.states or model.stream is not None:
+            what = "keep a state from run to run" if model.states else "take their input row by row"
         raise NotPossibleError(f"the dynamic executor runs no models that {what}", where=where, hint=hint)
     if model.executor != "graph" or not all(s.is_direct or is_plain(s) for s in model.steps):
         raise NotPossibleError(

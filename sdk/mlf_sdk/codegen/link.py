@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mlf_sdk.codegen.options import NEEDED_FLAGS
+from mlf_sdk.codegen.options import NEEDED_FLAGS, ProjectOptions
 from mlf_sdk.ir.model import ALIGNMENT, CodeUnit, Model, Step, UnitKind, needs_cmsis_nn
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.planner.layout import ModelLayout
@@ -20,7 +20,7 @@ _RESERVED = frozenset({"main", "memcpy", "memset", "memmove", "memcmp", "strlen"
 
 
 def link_models(
-    layouts: Sequence[ModelLayout], *, share_arena: bool, guarded: bool = False
+    layouts: Sequence[ModelLayout], *, share_arena: bool, guarded: bool = False, holds_inputs: bool = False
 ) -> tuple[Linkage, ...]:
     """Assign the symbols of every model in one image.
 
@@ -29,6 +29,7 @@ def link_models(
     Args:
         share_arena: the models use one arena, as large as the largest needs.
         guarded: arena, states and parameters in RAM have guard bytes around them.
+        holds_inputs: the application has a buffer for inputs that do not lie in the arena.
 
     Returns:
         One linkage for each layout, in the same order.
@@ -56,9 +57,19 @@ def link_models(
                 renames=renames,
                 arena_alignment=alignment if shared else layout.alignment,
                 guard_bytes=alignment if guarded or not layout.shared else 0,
+                input_bytes=layout.input_bytes if holds_inputs else 0,
             )
         )
     return tuple(linkages)
+
+
+def link_project(
+    layouts: Sequence[ModelLayout], options: ProjectOptions, *, guarded: bool
+) -> tuple[Linkage, ...]:
+    """Assign the symbols of every model of a project, as `link_models` does."""
+    return link_models(
+        layouts, share_arena=options.share_arena, guarded=guarded, holds_inputs=options.holds_inputs
+    )
 
 
 def external_symbols(model: Model) -> tuple[str, ...]:
@@ -83,6 +94,7 @@ class Linkage(msgspec.Struct, frozen=True, kw_only=True):
         arena_alignment: bytes.
         guard_bytes: on each side of the arena, states and parameters in RAM; 0: none.
         renames: archive symbol -> symbol in the image, where two archives collide.
+        input_bytes: of the application's buffer for inputs that do not lie in the arena; 0: it has none.
     """
 
     arena_symbol: str
@@ -91,6 +103,7 @@ class Linkage(msgspec.Struct, frozen=True, kw_only=True):
     renames: dict[str, str]
     arena_alignment: int = ALIGNMENT
     guard_bytes: int = 0
+    input_bytes: int = 0
 
     def symbol(self, name: str) -> str:
         """Symbol in the image of the archive's symbol ``name``."""

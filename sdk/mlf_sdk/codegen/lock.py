@@ -9,7 +9,7 @@ import msgspec
 
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.model import FileDigest
+from mlf_sdk.ir.model import CALLER_INPUTS, FileDigest
 from mlf_sdk.ir.step import Frames, frames_of
 from mlf_sdk.ir.tensor import Preprocessing
 from mlf_sdk.tools.rowfile import described
@@ -141,6 +141,7 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ``regions`` have ``guard_bytes`` on each side, in the order of the device's guards. ``apart``: each buffer
     is one of them, and there is no arena. ``made_from`` is the model file that the archive was compiled from.
     ``arenas`` and ``params_places`` are those of a model in several memories; ``state_memory`` has its state.
+    ``input_bytes`` are those of the application's buffer for inputs that lie outside of the arena.
     """
 
     name: str
@@ -182,6 +183,13 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     params_places: tuple[LockPlace, ...] = ()
     state_memory: str = ""
     preprocessing: Preprocessing | None = None
+    input_bytes: int = 0
+
+    @property
+    def caller_inputs_bytes(self) -> int:
+        """Bytes of the inputs in memory of the caller; 0: they lie in the arena."""
+        outside = self.compile_options.get(CALLER_INPUTS) == "True"
+        return sum(one.size_bytes for one in self.inputs) if outside else 0
 
     @property
     def frames(self) -> Frames | None:

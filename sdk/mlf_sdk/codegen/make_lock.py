@@ -132,6 +132,7 @@ def _lock_model(layout: ModelLayout, linkage: Linkage, params: str) -> LockModel
         **(_places(layout, linkage) if layout.arenas else {}),
         state_memory=layout.state_bank.name if layout.state_bank is not None else "",
         preprocessing=model.preprocessing,
+        input_bytes=linkage.input_bytes,
     )
 
 

@@ -207,6 +207,11 @@ class ProjectOptions:
         return self.executor == "static" and self.app == "rpc"
 
     @property
+    def holds_inputs(self) -> bool:
+        """True when the application has a buffer for inputs that do not lie in the arena."""
+        return self.app in ("rpc", "mlperf")
+
+    @property
     def traces(self) -> bool:
         """True when the workspace trace is compiled in."""
         return self.app == "rpc" if self.trace is None else self.trace

@@ -7,6 +7,7 @@ import msgspec
 
 from mlf_sdk.codegen.link import Linkage
 from mlf_sdk.ir.model import Step, Tensor
+from mlf_sdk.ir.names import input_symbol
 from mlf_sdk.planner.layout import OUTSIDE, ModelLayout, align_up
 
 
@@ -80,6 +81,9 @@ def regions_of(layout: ModelLayout, linkage: Linkage, params: str) -> tuple[Regi
         return ()
     c_name = layout.model.c_name
     regions: list[Region] = []
+    if linkage.input_bytes:
+        symbol = input_symbol(c_name)
+        regions.append(Region(name="the inputs", symbol=symbol, size_bytes=linkage.input_bytes))
     if layout.arenas:
         from mlf_sdk.codegen.places import arena_objects, params_objects  # few models lie in several memories
 

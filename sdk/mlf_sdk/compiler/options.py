@@ -57,6 +57,7 @@ GOALS: Final = tuple(goal.value for goal in Goal)
 IOS: Final = tuple(io.value for io in Io)
 ASMS: Final = tuple(asm.value for asm in Asm)
 KERNELS: Final = tuple(kernels.value for kernels in Kernels)
+_FLAGS: Final = ("stream", "frames", "caller_inputs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,7 @@ class CompileOptions:
         max_arena: most bytes of the arena; 0: as many as the model takes.
         stream: the input comes row by row.
         frames: the input is a window of a time series, and comes a frame at a time.
+        caller_inputs: inputs lie in memory of the caller, outside of the arena.
     """
 
     core: str = GENERIC
@@ -105,6 +107,7 @@ class CompileOptions:
     max_arena: int = 0
     stream: bool = False
     frames: bool = False
+    caller_inputs: bool = False
 
     @property
     def generation(self) -> Generation:
@@ -115,7 +118,7 @@ class CompileOptions:
         """Options by name, as an archive keeps them: some only where they are not the usual ones."""
         result = {one.name: str(getattr(self, one.name)) for one in fields(self)}
         usual = {"custom": "", "tuned": "", "asm": Asm.INLINE.value, "max_arena": "0"}
-        usual |= {"stream": "False", "frames": "False"}
+        usual |= dict.fromkeys(_FLAGS, "False")
         return {name: text for name, text in result.items() if text != usual.get(name)}
 
     @classmethod
@@ -126,7 +129,7 @@ class CompileOptions:
         for name in ("batch", "max_arena"):
             if str(result.get(name, "")).isdecimal():
                 result[name] = int(result[name])
-        result |= {name: result.get(name) == "True" for name in ("stream", "frames")}
+        result |= {name: result.get(name) == "True" for name in _FLAGS}
         return cls(**result)
 
 

@@ -26,11 +26,13 @@ class Choice:
     Attributes:
         stream: the input comes row by row.
         frames: an inference takes the newest rows of a time series, and keeps what it needs of those before.
+        caller_inputs: inputs lie in memory of the caller.
     """
 
     goal: Goal = Goal.BALANCED
     stream: bool = False
     frames: bool = False
+    caller_inputs: bool = False
     core: Core = field(default_factory=lambda: core_named(GENERIC))
 
 
@@ -147,6 +149,12 @@ def by_rows(graph: Graph, choice: Choice) -> Graph:
     """
     if choice.frames and choice.stream:
         raise InputError("an input comes in frames or by rows", where="--frames", hint="Leave out --stream.")
+    if choice.caller_inputs and (choice.frames or choice.stream):
+        raise InputError(
+            "an input that comes in frames or by rows is copied to the model's own memory",
+            where="--caller-inputs",
+            hint=f"Leave out --{'frames' if choice.frames else 'stream'} or --caller-inputs.",
+        )
     if choice.frames:
         from mlf_sdk.compiler.rows.frames import by_frames
 
@@ -154,6 +162,7 @@ def by_rows(graph: Graph, choice: Choice) -> Graph:
     if choice.goal is not Goal.RAM and not choice.stream:
         return graph
     from mlf_sdk.compiler.rows.choose import least_ram, streamed
+    from mlf_sdk.compiler.rows.memory import InputMode
 
     def kernels(part: Graph, one: Operator) -> Iterator[Kernel]:
         return candidates(part, one, choice)
@@ -161,7 +170,7 @@ def by_rows(graph: Graph, choice: Choice) -> Graph:
     return (
         streamed(graph, kernels, least=choice.goal is Goal.RAM)
         if choice.stream
-        else least_ram(graph, kernels)
+        else least_ram(graph, kernels, InputMode.of(caller_inputs=choice.caller_inputs))
     )
 
 

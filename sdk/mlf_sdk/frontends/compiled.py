@@ -223,7 +223,11 @@ def choice_of(options: CompileOptions) -> Choice:
     from mlf_sdk.compiler.schedule import Choice
 
     return Choice(
-        goal=Goal(options.goal), stream=options.stream, frames=options.frames, core=core_named(options.core)
+        goal=Goal(options.goal),
+        stream=options.stream,
+        frames=options.frames,
+        caller_inputs=options.caller_inputs,
+        core=core_named(options.core),
     )
 
 

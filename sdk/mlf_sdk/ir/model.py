@@ -35,6 +35,8 @@ __all__ = [
 ALIGNMENT = 16  # of arenas, buffers and parameters, in bytes, unless a model asks for more
 
 OWN_COMPILER = "mlf-sdk"
+CALLER_INPUTS = "caller_inputs"
+"""Name under which the options of a compilation state that inputs lie in memory of the caller."""
 
 
 class UnitKind(enum.Enum):
@@ -199,6 +201,16 @@ class Model:
     def streamed(self) -> int | None:
         """The tensor of that input, which has no memory of its own."""
         return None if self.stream is None else self.inputs[self.stream.input]
+
+    @property
+    def caller_inputs(self) -> frozenset[int]:
+        """Inputs that lie in memory of the caller, which a run reads and never writes."""
+        return frozenset(self.inputs if self.provenance.options.get(CALLER_INPUTS) == "True" else ())
+
+    @property
+    def caller_inputs_bytes(self) -> int:
+        """Bytes of those inputs."""
+        return sum(self.tensors[i].size_bytes for i in self.caller_inputs)
 
     @property
     def own_steps(self) -> tuple[Step, ...]:

@@ -76,3 +76,8 @@ def layer_of_function(function: str) -> int | None:
     """Number of the layer whose function has this name, as compilers append to it; None for all others."""
     match = _LAYER.match(function)
     return int(match[1]) if match else None
+
+
+def input_symbol(c_name: str) -> str:
+    """Symbol of the application's buffer for inputs that do not lie in the arena."""
+    return f"{c_name}_input_memory"

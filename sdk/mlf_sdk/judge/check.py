@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +11,7 @@ from typing import Literal
 from mlf_sdk.analysis.elf.image import Image, Symbol
 from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.codegen.lock import Lock, LockModel
+from mlf_sdk.ir.names import input_symbol
 from mlf_sdk.judge.groups import SizedItem, group_sizes, kernel_sizes
 from mlf_sdk.judge.memorymap import Contents, Region, region_use
 from mlf_sdk.judge.stack import (
@@ -264,10 +266,10 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
             )
         )
     if model.state_bytes and not model.apart:
-        result, planned = image.find(f"{model.c_name}_state"), model.state_bytes
-        kept = result.size_bytes - 2 * model.guard_bytes if result else None
-        same = _state(kept == planned)
-        rows.append(ProofRow(model=model.name, item="states", planned=planned, image=kept, state=same))
+        rows.append(_object_row(model, "states", f"{model.c_name}_state", model.state_bytes, image))
+    if model.input_bytes:
+        row = _object_row(model, "inputs", input_symbol(model.c_name), model.input_bytes, image)
+        rows.append(dataclasses.replace(row, note="outside the arena: the application's, for a caller's"))
     wanted = dict.fromkeys(step.symbol for step in model.steps)
     missing = [s for s in wanted if image.find(s) is None]
     rows.append(
@@ -281,6 +283,13 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
         )
     )
     return rows
+
+
+def _object_row(model: LockModel, item: str, symbol: str, planned: int, image: Image) -> ProofRow:
+    """Row of an object of the image that is not the arena."""
+    result = image.find(symbol)
+    held = result.size_bytes - 2 * model.guard_bytes if result else None
+    return ProofRow(model=model.name, item=item, planned=planned, image=held, state=_state(held == planned))
 
 
 def _state(holds: bool) -> State:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol
 from mlf_sdk.codegen.lock import Lock
+from mlf_sdk.ir.names import input_symbol
 
 PartKind = Literal[
     "vectors",
@@ -105,17 +106,21 @@ class Contents:
 
     def __init__(self, lock: Lock, image: Image) -> None:
         self._image = image
-        self._arenas = {symbol for model in lock.models for symbol in model.arena_symbols}
-        self._params = {symbol for model in lock.models for symbol in model.params_symbols}
+        self._serves = lock.options.app == "rpc"
+        holder: PartKind = "server" if self._serves else "application"
+        self._kinds: dict[str, PartKind] = {}
+        for model in lock.models:
+            self._kinds |= dict.fromkeys(model.params_symbols, "params")
+            self._kinds |= dict.fromkeys(model.arena_symbols, "arena")
+            self._kinds[input_symbol(model.c_name)] = holder
         self._kernels = {name for m in lock.models for name in (*m.kernel_symbols, *m.code_symbols)}
         self._tables = tuple(f"{model.c_name}_" for model in lock.models)
-        self._serves = lock.options.app == "rpc"
 
     def kind(self, symbol: Symbol, section: Section) -> PartKind | None:
         """Kind of part that a symbol belongs to; None: only its section decides."""
-        if symbol.name in self._arenas:
-            return "arena"
-        if symbol.name in self._params or symbol.name.startswith(_CONSTANT_POOL):
+        if symbol.name in self._kinds:
+            return self._kinds[symbol.name]
+        if symbol.name.startswith(_CONSTANT_POOL):
             return "params"
         if section.name in _VECTORS:
             return "vectors"

@@ -79,6 +79,11 @@ class CompilerRequest(Options):
         "Take a time series of a model that is compiled frame by frame, and keep what its layers need of "
         "earlier ones: the outputs are those of the whole window that a frame ends.",
     )
+    caller_inputs: bool = _compiler_option(
+        False,
+        "Read the inputs of a model that is compiled where the caller has them, in RAM or flash: the arena "
+        "has no room for them, and a run leaves them as they are.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,7 @@ def options_in(request: Request) -> CompileOptions:
         max_arena=size_of(request.max_arena, "--max-arena"),
         stream=request.stream,
         frames=request.frames,
+        caller_inputs=request.caller_inputs,
     )
 
 

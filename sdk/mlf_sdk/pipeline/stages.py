@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mlf_sdk.analysis.elf.image import read_image
-from mlf_sdk.codegen.link import Linkage, link_models
+from mlf_sdk.codegen.link import Linkage, link_project
 from mlf_sdk.codegen.lock import Lock, choose_model, read_lock
 from mlf_sdk.codegen.make_lock import make_lock
 from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
@@ -175,7 +175,7 @@ def _laid_out(
     from mlf_sdk.targets.boards.placed import placements  # few projects use several memories
 
     layouts = tuple(one.layout for one in placements(models, board, options))
-    return layouts, link_models(layouts, share_arena=options.share_arena, guarded=guarded)
+    return layouts, link_project(layouts, options, guarded=guarded)
 
 
 def fitted(
@@ -186,7 +186,7 @@ def fitted(
     Raises:
         DoesNotFitError: the board has too little memory; with each part of it and the bytes that are missing.
     """
-    linkages = link_models(layouts, share_arena=options.share_arena, guarded=guarded)
+    linkages = link_project(layouts, options, guarded=guarded)
     try:
         check_fit(layouts, linkages, board, options)
         return layouts, linkages
@@ -197,7 +197,7 @@ def fitted(
     from mlf_sdk.targets.boards.placed import placements
 
     layouts = tuple(one.layout for one in placements([one.model for one in layouts], board, options))
-    return layouts, link_models(layouts, share_arena=options.share_arena, guarded=guarded)
+    return layouts, link_project(layouts, options, guarded=guarded)
 
 
 def _named(models: Sequence[Model], name: str | None) -> Sequence[Model]:

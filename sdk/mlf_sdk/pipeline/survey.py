@@ -25,6 +25,7 @@ class PlannedBytes:
     """Memory of the compiled model: its arena, its states and its packed constants.
 
     Attributes:
+        caller_inputs_bytes: of inputs in memory of the caller; 0: they lie in the arena.
         fused: layers that hand rows on to each other, a text for each region.
         front: choices of such layers where the request asks for less RAM: bytes by the search, and their
             number.
@@ -33,6 +34,7 @@ class PlannedBytes:
     arena_bytes: int
     state_bytes: int
     params_bytes: int
+    caller_inputs_bytes: int = 0
     fused: tuple[str, ...] = ()
     front: tuple[tuple[int, int], ...] = ()
 
@@ -123,6 +125,7 @@ def _bytes_of(layout: ModelLayout) -> PlannedBytes:
     layers = [step.layer for step in layout.model.steps if step.layer is not None]
     return PlannedBytes(
         arena_bytes=layout.arena_bytes,
+        caller_inputs_bytes=layout.model.caller_inputs_bytes,
         state_bytes=layout.state_bytes,
         params_bytes=layout.params_bytes,
         fused=tuple(one.detail for one in layers if one.operator == KIND),

@@ -108,6 +108,9 @@ class ModelLayout(msgspec.Struct, frozen=True, kw_only=True):
         arenas: of a model in several memories, ranges of the plan's offsets; empty: one arena, in RAM.
         params: ranges of the offsets of constants likewise.
         state_bank: memory of the state; None: RAM.
+        input_offsets: of inputs in memory of the caller, by tensor: where they lie in a buffer that an
+            application has for them; none: they lie in the arena.
+        input_bytes: size of such a buffer.
     """
 
     model: Model
@@ -122,6 +125,15 @@ class ModelLayout(msgspec.Struct, frozen=True, kw_only=True):
     arenas: tuple[Part, ...] = ()
     params: tuple[Part, ...] = ()
     state_bank: Bank | None = None
+    input_offsets: Mapping[int, int] = msgspec.field(default_factory=dict)
+    input_bytes: int = 0
+
+    @property
+    def input_alignment(self) -> int:
+        """Bytes that the addresses of inputs in memory of the caller are multiples of."""
+        from mlf_sdk.planner.inputs import least_alignment
+
+        return max((least_alignment(self.model.tensors[i]) for i in self.input_offsets), default=1)
 
     @property
     def arena_bytes(self) -> int:
@@ -140,7 +152,7 @@ class ModelLayout(msgspec.Struct, frozen=True, kw_only=True):
         sizes = {
             (model.root(i).id, model.offset_in_root(i)): model.tensors[i].size_bytes
             for i in (*model.inputs, *model.outputs)
-            if model.root(i).kind not in OUTSIDE and i != model.streamed
+            if model.root(i).kind not in OUTSIDE and i not in model.caller_inputs and i != model.streamed
         }
         return sum(sizes.values())
 
@@ -190,8 +202,16 @@ def lay_out(model: Model, *, keep_inputs: bool = False, shared: bool = True) -> 
                 where=f"model {model.name}",
                 hint="Leave out --keep-inputs, or compile without --stream.",
             )
-        _check_inputs_kept(model)
+        from mlf_sdk.planner.inputs import check_inputs_kept  # few projects keep them
+
+        check_inputs_kept(model)
     alignment = max(ALIGNMENT, model.alignment)
+    inputs: dict[int, int] = {}
+    input_bytes = 0
+    if shared and model.caller_inputs:
+        from mlf_sdk.planner.inputs import place_inputs  # few models leave them to the caller
+
+        inputs, input_bytes = place_inputs(model, alignment)
     constants, params_bytes = in_a_row(model.constants, alignment, 0 if shared else RED_ZONE_BYTES)
     states, state_bytes = in_a_row(model.states, alignment)
     problem = plan_problem(model, keep_inputs=keep_inputs)
@@ -200,11 +220,13 @@ def lay_out(model: Model, *, keep_inputs: bool = False, shared: bool = True) -> 
         plan=plan_memory(problem) if shared else plan_apart(problem),
         constant_offsets=constants,
         params_bytes=params_bytes,
-        inputs_kept=keep_inputs,
+        inputs_kept=keep_inputs or bool(model.caller_inputs),
         state_offsets=states,
         state_bytes=state_bytes,
         alignment=alignment,
         shared=shared,
+        input_offsets=inputs,
+        input_bytes=input_bytes,
     )
 
 
@@ -226,32 +248,16 @@ def _blob(tensors: Iterable[Tensor], offsets: Mapping[int, int], size_bytes: int
     return bytes(blob)
 
 
-def _check_inputs_kept(model: Model) -> None:
-    """Reject intact inputs for a model whose own code overwrites them."""
-
-    def bytes_of(tensor: int) -> tuple[int, int, int]:
-        start = model.offset_in_root(tensor)
-        return model.root(tensor).id, start, start + model.tensors[tensor].size_bytes
-
-    written = [
-        bytes_of(i)
-        for s in model.steps
-        for i in (*s.outputs, *(s.inputs[w] for w in s.writes), *(s.arguments[k] for k in s.escaping_args))
-    ]
-    for tensor in model.inputs:
-        root, start, end = bytes_of(tensor)
-        if any(root == other and start < high and low < end for other, low, high in written):
-            raise NotPossibleError(
-                f"the model writes to its input '{model.tensors[tensor].name}': it can't be kept",
-                where=f"model {model.name}",
-                hint="Leave out --keep-inputs, and write the inputs before every run.",
-            )
-
-
 def plan_problem(model: Model, *, keep_inputs: bool) -> PlanProblem:
     """The planner's view of ``model``: everything that lives in the arena."""
     kinds = {t.id: model.root(t.id).kind for t in model.tensors}
-    planned = {i for i, kind in kinds.items() if kind is not TensorKind.CONSTANT and i != model.streamed}
+    planned = {
+        i
+        for i, kind in kinds.items()
+        if kind is not TensorKind.CONSTANT
+        and i != model.streamed
+        and model.root(i).id not in model.caller_inputs
+    }
     tensors = tuple(
         # A state lies elsewhere; what the steps do with it decides their order.
         PlanTensor(

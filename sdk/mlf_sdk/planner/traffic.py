@@ -71,7 +71,7 @@ def traffic_of(model: Model) -> dict[Key, Traffic]:
     for step in model.steps:
         for key, traffic in step_traffic(model, step).items():
             add(key, traffic)
-    return result
+    return {key: traffic for key, traffic in result.items() if key not in model.caller_inputs}
 
 
 def step_traffic(model: Model, step: Step) -> Mapping[Key, Traffic]:

@@ -33,7 +33,7 @@ def exported_parts(exported_model: ExportedModel) -> Parts:
 
 def _promise_text(layout: ModelLayout) -> str:
     model = layout.model
-    arena = arena_text(layout.arena_bytes, layout.plan.lower_bound_bytes)
+    arena = arena_text(layout.arena_bytes, layout.plan.lower_bound_bytes, layout.model.caller_inputs_bytes)
     steps = counted(len(layout.steps), "step")
     return f"{model.c_name}: {steps}, {params_text(layout.params_bytes)}, arena {arena}"
 

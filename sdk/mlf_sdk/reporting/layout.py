@@ -198,7 +198,8 @@ def params_text(params_bytes: int) -> str:
     return f"{size(params_bytes)} parameters" if params_bytes else "constants in the code"
 
 
-def arena_text(arena_bytes: int, bound_bytes: int) -> str:
-    """Size of an arena and its lower bound in words."""
+def arena_text(arena_bytes: int, bound_bytes: int, caller_bytes: int = 0) -> str:
+    """Size of an arena and its lower bound in words, and of inputs in memory of the caller."""
     bound = "the lower bound" if arena_bytes == bound_bytes else f"lower bound {size(bound_bytes)}"
-    return f"{size(arena_bytes)} ({bound}), inputs and outputs included"
+    inside = f"outputs included, and inputs of {size(caller_bytes)} in memory of the caller"
+    return f"{size(arena_bytes)} ({bound}), {inside if caller_bytes else 'inputs and outputs included'}"

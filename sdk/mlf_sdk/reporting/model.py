@@ -42,7 +42,7 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
         line("target", "; ".join(t.strip() for t in model.targets) or "not stated in the archive"),
         *lines("input", [f"'{model.tensors[i].name}'  {type_text(model.tensors[i])}" for i in model.inputs]),
         *lines("output", [f"'{names[i]}'  {type_text(model.tensors[i])}" for i in model.outputs]),
-        line("arena", arena_text(layout.plan.arena_bytes, layout.plan.lower_bound_bytes)),
+        line("arena", _arena(layout)),
         line("summary", _summary_text(model)),
         *lines("entry", [model.entry] if model.entry else []),
         line("analysis", reading_text(model)),
@@ -85,6 +85,10 @@ def kernel_origins(model: Model) -> list[str]:
         + ", ".join(dict.fromkeys(operators))
         for origin, operators in result.items()
     ]
+
+
+def _arena(layout: ModelLayout) -> str:
+    return arena_text(layout.arena_bytes, layout.plan.lower_bound_bytes, layout.model.caller_inputs_bytes)
 
 
 def _summary_text(model: Model) -> str:
@@ -161,6 +165,7 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
             "arena_bytes": layout.arena_bytes,
             "lower_bound_bytes": layout.plan.lower_bound_bytes,
             "io_bytes": layout.io_bytes,
+            "caller_inputs_bytes": model.caller_inputs_bytes,
             "params_bytes": layout.params_bytes,
             "state_bytes": layout.state_bytes,
             "summary": {

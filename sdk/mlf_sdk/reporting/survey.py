@@ -55,6 +55,9 @@ def _needs(model_survey: ModelSurvey) -> Parts:
         weights += f", {number(survey.least_weights_bytes)} of them needed"
     ram = f"arena {size(plan.arena_bytes)} as compiled, at least {number(survey.least_ram_bytes)}"
     ram += " layer by layer" if plan.fused else ""
+    if plan.caller_inputs_bytes:
+        inputs = f"inputs of {size(plan.caller_inputs_bytes)} in memory of the caller"
+        ram = f"arena {size(plan.arena_bytes)} as compiled, {inputs}"
     if plan.state_bytes:
         ram += f"; states {size(plan.state_bytes)}"
     return [

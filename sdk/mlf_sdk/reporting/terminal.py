@@ -124,7 +124,7 @@ def _next_text(project: GeneratedProject) -> str:
 
 def _promise_text(model: LockModel) -> str:
     steps = counted(len(model.steps), "step")
-    arena = arena_text(model.arena_bytes, model.lower_bound_bytes)
+    arena = arena_text(model.arena_bytes, model.lower_bound_bytes, model.caller_inputs_bytes)
     text = f"{model.name}: {steps}, {params_text(model.params_bytes)}, arena {arena}"
     places = [f"{place.memory} {size(place.size_bytes)}" for place in model.arenas]
     weights = [f"{place.memory} {size(place.size_bytes)}" for place in model.params_places]

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.rows.choose import Plan, row_choices, streamed_choices, with_small_tiles
+from mlf_sdk.compiler.rows.choose import Choices, Plan, row_choices, streamed_choices, with_small_tiles
+from mlf_sdk.compiler.rows.memory import InputMode
+from mlf_sdk.compiler.rows.tiles import Kernels
 from mlf_sdk.compiler.schedule import Choice, by_rows, candidates
 
 
@@ -21,17 +23,24 @@ def plans_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Plan
     if choice.frames:
         yield lambda _: by_rows(graph, choice)
         return
-    choices = (streamed_choices if choice.stream else row_choices)(
-        graph, lambda part, one: candidates(part, one, choice)
-    )
+    choices = streamed_choices(graph, _kernels(choice)) if choice.stream else _choices(graph, choice)
     yield from choices.within(most_bytes)
     least = with_small_tiles(choices)
     yield lambda _: least.fused(least.cuts[0])
 
 
+def _choices(graph: Graph, choice: Choice) -> Choices:
+    """Choices of regions of a graph whose inputs are there as a whole."""
+    return row_choices(graph, _kernels(choice), InputMode.of(caller_inputs=choice.caller_inputs))
+
+
+def _kernels(choice: Choice) -> Kernels:
+    return lambda part, one: candidates(part, one, choice)
+
+
 def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
     """Choices of regions of an improved graph: bytes of RAM by the search, and layers that run by rows."""
-    choices = row_choices(graph, lambda part, one: candidates(part, one, choice))
+    choices = _choices(graph, choice)
     least = with_small_tiles(choices)  # as for a bound: whatever it takes
     cuts = choices.cuts if least is choices else (least.cuts[0], *choices.cuts)
     return tuple((cut.peak_bytes, sum(b - a for a, b in cut.intervals if b - a > 1)) for cut in cuts)
@@ -39,7 +48,7 @@ def front_of(graph: Graph, choice: Choice) -> tuple[tuple[int, int], ...]:
 
 def smaller_within(graph: Graph, choice: Choice, most_bytes: int) -> Graph:
     """The graph with so few regions as take no more than some RAM; where none fits, as it is."""
-    choices = row_choices(graph, lambda part, one: candidates(part, one, choice))
+    choices = _choices(graph, choice)
     for plan in choices.within(most_bytes):
         return plan(most_bytes)
     return graph

@@ -175,12 +175,12 @@ def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOL
     return Choices(graph, given, kernels, memory, front(count, memory.interval))
 
 
-def least_ram(graph: Graph, kernels: Kernels) -> Graph:
+def least_ram(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOLE) -> Graph:
     """The graph with those layers fused, as few as possible, with which it takes the least RAM.
 
     Convolutions take tiles of few pixels where that saves much.
     """
-    choices = with_small_tiles(row_choices(graph, kernels), _WORTH)
+    choices = with_small_tiles(row_choices(graph, kernels, mode), _WORTH)
     return choices.fused(choices.cuts[0])
 
 

@@ -18,10 +18,16 @@ ALIGNMENT = 16  # of tensors, rings and workspaces
 
 
 class InputMode(enum.Enum):
-    """Place of the graph's inputs: whole in the arena, or row by row in a ring of the first region."""
+    """Place of the graph's inputs: whole, in the arena or outside of it, or row by row in a region's ring."""
 
     WHOLE = "whole"
+    OUTSIDE = "outside"
     STREAMED = "streamed"
+
+    @classmethod
+    def of(cls, *, caller_inputs: bool) -> InputMode:
+        """Place of inputs that are there as a whole."""
+        return cls.OUTSIDE if caller_inputs else cls.WHOLE
 
 
 class OperatorMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,6 +245,8 @@ class RowMemory:
         )
 
     def _bytes(self, value: int) -> int:
+        if self.mode is InputMode.OUTSIDE and value in self.graph.inputs:
+            return 0
         return aligned(self.graph.values[value].size_bytes)
 
 

@@ -200,6 +200,7 @@ def _provenance(findings: Findings) -> tuple[Fact, ...]:
         f"executor {options.executor}",
         f"parameters in {options.params}",
         *(["inputs kept"] if options.keep_inputs else []),
+        *(["inputs in memory of the caller"] if model.caller_inputs_bytes else []),
         *(["shared arena"] if options.share_arena else []),
         *(["CMSIS-NN"] if options.cmsis_nn else []),
     ]

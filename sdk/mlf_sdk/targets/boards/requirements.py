@@ -206,6 +206,7 @@ def check_fit(
         "states": sum(layout.state_bytes for layout in layouts),
         "stack": options.stack_of(board.stack_bytes),
         "RPC server": server_bytes(board, options),
+        "inputs of the application": sum(link.input_bytes for link in linkages),
         "input of the benchmark": _benchmark_bytes(models, options),
         "parameters": in_ram,
     }
