@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the tables of docs/rows.md: ``python docs/rows.py [--cores | --stream | --caller] MODEL[=BYTES]...``.
+"""Writes the tables of docs/rows.md: ``python docs/rows.py [TABLE] MODEL[=BYTES]...``.
 
 Each model is run on the emulated mps2-an386 (Cortex-M4) layer by layer, with ``--for ram``, and, where bytes
 are given, with ``--max-arena``: RAM is what the painted arena shows, instructions are counted. With
 ``--cores`` each is run on boards of other cores, layer by layer and with ``--for ram``; with ``--stream``
 layer by layer, and with its input by rows, within the bytes that are given, else with ``--for ram``; with
-``--caller`` with ``--for ram``, and with its input in memory of the caller as well. A run that does not pass, whose outputs differ from those of the host, of the reference or of the witness among
-them, stands in the table as such; the command goes on, and ends with 1.
+``--caller`` with ``--for ram``, and with its input in memory of the caller as well, then within the bytes
+that are given. A run that does not pass, whose outputs differ from those of the host, of the reference or of
+the witness among them, stands in the table as such; the command goes on, and ends with 1.
 """
 
 from __future__ import annotations
@@ -106,13 +107,20 @@ def stream_table(models: Sequence[str]) -> list[str]:
 
 
 def callers_table(models: Sequence[str]) -> list[str]:
-    """Rows of models whose input lies in the arena or in memory of the caller."""
+    """Rows of models whose input lies in the arena, in memory of the caller, and with strips."""
     lines = ["| model | plan | arena | | instructions | |", "|---|---|--:|--:|--:|--:|"]
-    for path in (given.partition("=")[0] for given in models):
-        usual = measured(path, BOARD, {"goal": "ram"})
-        run = measured(path, BOARD, {"goal": "ram", "caller_inputs": True})
-        lines.append(f"| {_name(path)} | `--for ram`{_cells(usual, usual)}")
-        lines.append(f"|  | `--for ram --caller-inputs`{_cells(run, usual)}")
+    for given in models:
+        path, _, most = given.partition("=")
+        plans: list[tuple[str, dict[str, Any]]] = [
+            ("`--for ram`", {"goal": "ram"}),
+            ("`--for ram --caller-inputs`", {"goal": "ram", "caller_inputs": True}),
+        ]
+        if most:
+            title = f"`--max-arena {int(most)} --caller-inputs`"
+            plans.append((title, {"max_arena": most, "caller_inputs": True}))
+        runs = [measured(path, BOARD, options) for _, options in plans]
+        for number, ((title, _), run) in enumerate(zip(plans, runs, strict=True)):
+            lines.append(f"| {'' if number else _name(path)} | {title}{_cells(run, runs[0])}")
     return lines
 
 

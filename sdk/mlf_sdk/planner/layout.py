@@ -130,10 +130,12 @@ class ModelLayout(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def input_alignment(self) -> int:
-        """Bytes that the addresses of inputs in memory of the caller are multiples of."""
+        """Bytes that the addresses of inputs in memory of the caller are multiples of; 1 without any."""
+        if not self.input_offsets:
+            return 1
         from mlf_sdk.planner.inputs import least_alignment
 
-        return max((least_alignment(self.model.tensors[i]) for i in self.input_offsets), default=1)
+        return max(least_alignment(self.model.tensors[i]) for i in self.input_offsets)
 
     @property
     def arena_bytes(self) -> int:
