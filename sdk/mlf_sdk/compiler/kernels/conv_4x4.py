@@ -9,6 +9,8 @@ so that all layers of a form of requantisation share a function.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -18,7 +20,7 @@ from mlf_sdk.compiler.kernels.contraction import Contraction, Kind
 from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.microkernels import epilogue32
-from mlf_sdk.compiler.microkernels.builder import BYTES, OUTPUT_BYTES, WORD, WORDS, Builder
+from mlf_sdk.compiler.microkernels.builder import BYTES, OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
@@ -106,6 +108,36 @@ def _side_by_side(name: str, layout: Layout, spare: int) -> str:
 """
 
 
+def add_products(
+    b: Builder,
+    value: Register,
+    load: Callable[[int], Register],
+    weights: list[Register],
+    sums: Sequence[list[Register]],
+) -> None:
+    """Record the products of a tap and of the channels' weights, added to the sums of each pixel.
+
+    What is loaded or multiplied is not there at once on cores with pipelines: the next instruction is one that
+    does not need it.
+
+    Args:
+        value: of the first pixel.
+        load: that of another.
+    """
+    last = range(0, len(weights), 2)[-1]
+    for pixel, totals in enumerate(sums):
+        own = value
+        for k in range(0, len(weights), 2):
+            products = b.each("multiply", weights[k : k + 2], own)
+            if k == last and pixel + 1 < len(sums):
+                value = load(pixel + 1)
+            b.each("add", totals[k : k + 2], products, into=totals[k : k + 2])
+
+
+def _load_byte(b: Builder, pointer: Register, first: int, number: int) -> Register:
+    return b.do("load_byte", pointer, i=first + number)
+
+
 def record(pixels: int, outputs: int, epilogue: Epilogue) -> Builder:
     """Record a tile: ``n`` groups of channels, of which the first has ``first`` that the next one lacks.
 
@@ -122,13 +154,10 @@ def record(pixels: int, outputs: int, epilogue: Epilogue) -> Builder:
         tap = b.do("copy", x, kind=BYTES)
         with b.loop(tap, end):
             for number in b.repeat(_TAPS):
+                load = partial(_load_byte, b, tap, number * pixels)
+                value = load(0)
                 weights = [b.do("load_byte", w, i=number * outputs + k) for k in range(outputs)]
-                for pixel in range(pixels):
-                    value = b.do("load_byte", tap, i=number * pixels + pixel)
-                    for k in range(0, outputs, 2):  # a product is not needed at once
-                        products = b.each("multiply", weights[k : k + 2], value)
-                        totals = [total[pixel] for total in sums[k : k + 2]]
-                        b.each("add", totals, products, into=totals)
+                add_products(b, value, load, weights, [[total[i] for total in sums] for i in range(pixels)])
             b.advance(tap, _TAPS * pixels)
             b.advance(w, _TAPS * outputs)
         b.note(f"requantise {pixels} pixels of {outputs} channels")

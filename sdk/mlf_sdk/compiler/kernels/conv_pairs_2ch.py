@@ -182,9 +182,9 @@ def record(pixels: int, epilogue: Epilogue) -> Builder:
             with b.counted(turns):
                 for number in b.repeat(_TAPS):
                     values = [b.load_at(tap, 4 * (number * pairs + k)) for k in range(pairs)]
-                    for k in channels:
-                        weight = b.do("load_byte", w, i=_OUTPUTS * number + k)
-                        b.each("add", sums[k], b.each("multiply", values, weight), into=sums[k])
+                    weights = [b.do("load_byte", w, i=_OUTPUTS * number + k) for k in channels]
+                    for k in channels:  # behind all loads: what one loads is not there at once
+                        b.each("add", sums[k], b.each("multiply", values, weights[k]), into=sums[k])
                 b.advance(tap, 4 * _TAPS * pairs)
                 b.advance(w, _OUTPUTS * _TAPS)
             for k in channels:

@@ -9,11 +9,13 @@ modulo 2^32, in which the odd part of the factor has an inverse.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 import numpy as np
 
+from mlf_sdk.compiler.kernels.conv_4x4 import add_products
 from mlf_sdk.compiler.kernels.rescale import FINE_BITS
 from mlf_sdk.compiler.microkernels import epilogue32
 from mlf_sdk.compiler.microkernels.builder import (
@@ -160,6 +162,10 @@ def record_input(outputs: int, tiles: int, ic: int) -> Builder:
     return b
 
 
+def _load_half(b: Builder, pointer: Register, first: int, number: int) -> Register:
+    return b.do("load_half", pointer, i=first + _HALF * number)
+
+
 def record_products(outputs: int, tiles: int, channels: int) -> Builder:
     """Record the sums of products of some tiles and channels: for each place ``channels`` rows of ``tiles`` words.
 
@@ -173,16 +179,16 @@ def record_products(outputs: int, tiles: int, channels: int) -> Builder:
 
     def turn(tap: Register, sums: list[Register], count: int) -> list[Register]:
         for number in range(count):
+            load = partial(_load_half, b, tap, number * step)
+            value = load(0)
             weights = [b.do("load_half", w, i=_HALF * (number * channels + k)) for k in range(channels)]
-            for tile in range(tiles):
-                value = b.do("load_half", tap, i=number * step + _HALF * tile)
-                if len(sums) < tiles * channels:
-                    sums += b.each("multiply", weights, value)
-                    continue
-                own = sums[tile * channels : (tile + 1) * channels]
-                for k in range(0, channels, 2):  # a product is not needed at once
-                    products = b.each("multiply", weights[k : k + 2], value)
-                    b.each("add", own[k : k + 2], products, into=own[k : k + 2])
+            if sums:
+                rows = [sums[tile * channels : (tile + 1) * channels] for tile in range(tiles)]
+                add_products(b, value, load, weights, rows)
+                continue
+            sums = b.each("multiply", weights, value)
+            for tile in range(1, tiles):
+                sums += b.each("multiply", weights, load(tile))
         b.advance(tap, count * step)
         b.advance(w, _HALF * count * channels)
         return sums
