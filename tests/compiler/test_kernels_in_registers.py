@@ -18,6 +18,8 @@ from mlf_sdk.compiler.kernels import conv_4x4, conv_pairs_2ch, depthwise_in_regi
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.rescale import Form, low_words
+from mlf_sdk.compiler.kernels.winograd_code import record_products
+from mlf_sdk.compiler.microkernels.builder import BYTES, OUTPUT_BYTES, WORD, Builder
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import assembly
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
@@ -110,6 +112,46 @@ def test_a_tile_of_pairs(pixels: int, channels: int, largest: int, form: Form, t
     np.testing.assert_array_equal(got[:, :channels], stored(x.T @ w.T + p[:, 0], p[:, 1:], epilogue))
     assert not got[:, channels:].any()
     assembly(b, TARGET)
+
+
+def innermost_loop(b: Builder) -> list[str]:
+    """Instructions between the label of the first loop that ends and its branch."""
+    lines = [line.strip('"').removesuffix("\\n") for line in assembly(b, TARGET) if line.startswith('"')]
+    end = next(at for at, line in enumerate(lines) if re.fullmatch(r"b\w+ .*\db", line))
+    start = max(at for at in range(end) if lines[at].endswith(":"))
+    return lines[start + 1 : end + 1]
+
+
+@pytest.mark.parametrize(
+    "b",
+    [
+        conv_pairs_2ch.record(4, Epilogue(Form.FINE, 12, (-128, 127), 2)),
+        conv_pairs_2ch.record(6, Epilogue(Form.FINE, 12, (-128, 127), 2)),
+        conv_4x4.record(4, 4, Epilogue(Form.FINE, 12, (-128, 127), 2)),
+        conv_4x4.record(5, 3, Epilogue(Form.SINGLE, 12, (-128, 127), 3)),
+        record_products(4, 4, 4),
+    ],
+    ids=["pairs of 4", "pairs of 6", "4x4", "5x3", "Winograd"],
+)
+def test_no_instruction_of_a_loop_waits_for_a_load(b: Builder) -> None:
+    """What one loads the next one does not read: that costs a cycle on cores with pipelines."""
+    loop = innermost_loop(b)
+    loads = [re.fullmatch(r"l[bhw] (\w+), .*", line) for line in loop]
+    assert sum(load is not None for load in loads) > 7
+    for load, following in zip(loads, loop[1:], strict=False):
+        assert load is None or load[1] not in re.split(r"\W+", following.partition(",")[2])
+
+
+def test_a_loop_begins_with_its_count() -> None:
+    """The first instruction is short, so that one fetch reads it; a count that the body reads stays at the end."""
+    loop = innermost_loop(conv_pairs_2ch.record(4, Epilogue(Form.FINE, 12, (-128, 127), 2)))
+    count = re.fullmatch(r"addi (\w+), \1, -1", loop[0])
+    assert count is not None and loop[-1].startswith(f"bgtz {count[1]}, ")
+    b = Builder(w=BYTES, y=OUTPUT_BYTES, n=WORD)
+    w, y, n = b.parameters
+    with b.counted(n):
+        b.store_byte(y, b.do("add", b.do("load_byte", w), n), 0)
+    assert [line.split()[0] for line in innermost_loop(b)] == ["lb", "add", "sb", "addi", "bgtz"]
 
 
 def test_weights_that_no_chunk_holds() -> None:

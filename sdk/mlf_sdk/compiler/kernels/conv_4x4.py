@@ -150,7 +150,8 @@ def record(pixels: int, outputs: int, epilogue: Epilogue) -> Builder:
     x, w, p, y, size, n, first, distance = b.parameters
     end = b.place(x, size)
     with b.counted(n):
-        sums = [b.sums(b.load_at(p, 4 * k), pixels) for k in range(outputs)]
+        starts = [b.load_at(p, 4 * k) for k in range(outputs)]
+        sums = [b.sums(start, pixels) for start in starts]
         tap = b.do("copy", x, kind=BYTES)
         with b.loop(tap, end):
             for number in b.repeat(_TAPS):

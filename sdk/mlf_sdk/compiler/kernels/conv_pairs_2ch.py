@@ -170,8 +170,9 @@ def record(pixels: int, epilogue: Epilogue) -> Builder:
     x, w, p, y, n, first, distance = b.parameters
     pairs, channels = -(-pixels // 2), range(_OUTPUTS)
     with b.counted(n):
-        upper = [b.sums(b.load_at(p, 4 * k), pairs) for k in channels]
-        lower = [b.sums(b.load_at(p, 4 * (_OUTPUTS + k)), pairs) for k in channels]
+        starts = [b.load_at(p, 4 * k) for k in range(2 * _OUTPUTS)]
+        upper = [b.sums(start, pairs) for start in starts[:_OUTPUTS]]
+        lower = [b.sums(start, pairs) for start in starts[_OUTPUTS:]]
         tap = b.do("copy", x, kind=WORDS)
         chunks = b.do("load_byte_unsigned", w)
         b.advance(w, 1)

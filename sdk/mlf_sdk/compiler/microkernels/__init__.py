@@ -23,10 +23,10 @@ A microkernel is a function that records operations on virtual registers in a `b
 `function.recorded` makes a C function of it, once for all layers: assembly for one instruction set and, for
 all others, C from the same operations. Registers need no thought: write what is computed, in the order in
 which it is to run. What does not fit into registers goes to the stack, where it costs the least. Loads side
-by side become one, copies that only begin a sum vanish, an advance moves into the stores before it; nothing
-else is reordered: how much is loaded ahead is up to the microkernel, and decides how many registers are
-busy. A result may lie in the register of an operand that is not used again, so operations of several
-instructions write it last.
+by side become one, copies that only begin a sum vanish, an advance moves into the stores before it, and the
+count of a loop to its top where no flags carry it; nothing else is reordered: how much is loaded ahead is up
+to the microkernel, and decides how many registers are busy. A result may lie in the register of an operand
+that is not used again, so operations of several instructions write it last.
 
 An operation is a row of `operations.MEANINGS` and its spelling a row of an instruction set's file in
 ``board_templates/instruction_sets``; one that no other instruction set has can state its meaning there.

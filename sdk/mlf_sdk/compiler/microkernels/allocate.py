@@ -54,7 +54,25 @@ def allocated(builder: Builder, target: InstructionSet) -> Allocation:
             and places[o.results[0]] == places[o.operands[0]]
         )
     ]
-    return Allocation(kept, places, slots)
+    reads = "{a}" in "".join(target.flow.get("count_down", ()))  # the register, and no flags
+    return Allocation(counted_first(kept) if reads else kept, places, slots)
+
+
+def counted_first(operations: Sequence[Operation]) -> list[Operation]:
+    """Move the count of a loop to its top, where nothing else in the loop uses the register.
+
+    It is a short instruction: a long one there, across two words, takes some cores a fetch more each turn.
+    """
+    result = list(operations)
+    tops: dict[int, int] = {}
+    for at, o in enumerate(result):
+        if o.name == "label":
+            tops[o.i] = at + 1
+        elif o.name == "count_down" and result[at - 1].name == "count":
+            top, count = tops[o.i], result[at - 1]
+            if all(o.operands[0] not in (*x.operands, *x.results) for x in result[top : at - 1]):
+                result[top:at] = [count, *result[top : at - 1]]
+    return result
 
 
 def _short(operations: Sequence[Operation], places: dict[Register, int], short: int) -> int:
