@@ -110,31 +110,32 @@ def _side_by_side(name: str, layout: Layout, spare: int) -> str:
 
 def add_products(
     b: Builder,
-    value: Register,
+    factor: Register,
     load: Callable[[int], Register],
-    weights: list[Register],
+    others: list[Register],
     sums: Sequence[list[Register]],
 ) -> None:
-    """Record the products of a tap and of the channels' weights, added to the sums of each pixel.
+    """Record products of the factors of a tap, each with all of the others, added to a list of sums a factor.
 
     What is loaded or multiplied is not there at once on cores with pipelines: the next instruction is one that
     does not need it.
 
     Args:
-        value: of the first pixel.
-        load: that of another.
+        factor: the first one.
+        load: another one, by its number.
     """
-    last = range(0, len(weights), 2)[-1]
-    for pixel, totals in enumerate(sums):
-        own = value
-        for k in range(0, len(weights), 2):
-            products = b.each("multiply", weights[k : k + 2], own)
-            if k == last and pixel + 1 < len(sums):
-                value = load(pixel + 1)
+    last = range(0, len(others), 2)[-1]
+    for number, totals in enumerate(sums, 1):
+        own = factor
+        for k in range(0, len(others), 2):
+            products = b.each("multiply", others[k : k + 2], own)
+            if k == last and number < len(sums):
+                factor = load(number)
             b.each("add", totals[k : k + 2], products, into=totals[k : k + 2])
 
 
-def _load_byte(b: Builder, pointer: Register, first: int, number: int) -> Register:
+def load_byte(b: Builder, pointer: Register, first: int, number: int) -> Register:
+    """The byte of a number behind the first one, at an offset from a pointer."""
     return b.do("load_byte", pointer, i=first + number)
 
 
@@ -155,7 +156,7 @@ def record(pixels: int, outputs: int, epilogue: Epilogue) -> Builder:
         tap = b.do("copy", x, kind=BYTES)
         with b.loop(tap, end):
             for number in b.repeat(_TAPS):
-                load = partial(_load_byte, b, tap, number * pixels)
+                load = partial(load_byte, b, tap, number * pixels)
                 value = load(0)
                 weights = [b.do("load_byte", w, i=number * outputs + k) for k in range(outputs)]
                 add_products(b, value, load, weights, [[total[i] for total in sums] for i in range(pixels)])

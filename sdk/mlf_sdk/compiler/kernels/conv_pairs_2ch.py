@@ -10,6 +10,7 @@ sum; all words are added up whole as well, and what the upper sums contributed i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -17,7 +18,7 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.conv_4x4 import best_tile, groups_of, instructions
+from mlf_sdk.compiler.kernels.conv_4x4 import add_products, best_tile, groups_of, instructions, load_byte
 from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.rescale import low_words
@@ -182,10 +183,10 @@ def record(pixels: int, epilogue: Epilogue) -> Builder:
             sums = [[b.do("immediate", i=_HALF) for _ in range(pairs)] for _ in channels]
             with b.counted(turns):
                 for number in b.repeat(_TAPS):
+                    load = partial(load_byte, b, w, _OUTPUTS * number)
+                    weight = load(0)
                     values = [b.load_at(tap, 4 * (number * pairs + k)) for k in range(pairs)]
-                    weights = [b.do("load_byte", w, i=_OUTPUTS * number + k) for k in channels]
-                    for k in channels:  # behind all loads: what one loads is not there at once
-                        b.each("add", sums[k], b.each("multiply", values, weights[k]), into=sums[k])
+                    add_products(b, weight, load, values, sums)
                 b.advance(tap, 4 * _TAPS * pairs)
                 b.advance(w, _OUTPUTS * _TAPS)
             for k in channels:
