@@ -166,6 +166,13 @@ def test_a_loop_without_an_end(tmp_path: Path) -> None:
     assert "its body would be repeated too often: at most 4096 nodes of loops are read" in says
 
 
+def test_slices_in_no_direction(tmp_path: Path) -> None:
+    m = OnnxMaker()
+    y, _ = running(m)
+    next(a for a in m.nodes[0].attribute if a.name == "scan_output_directions").ints[0] = -1
+    assert "its attribute scan_output_directions is [-1]; 0 and 1 are supported" in refused(m, tmp_path, y)
+
+
 @pytest.mark.parametrize("kind", ["If", "Loop", "Scan"])
 def test_a_node_without_its_graph(kind: str, tmp_path: Path) -> None:
     m = OnnxMaker()

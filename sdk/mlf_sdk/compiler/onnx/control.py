@@ -82,8 +82,8 @@ def _scan(context: Context, raw: RawNode) -> Iterator[RawNode]:
     if len(times) != 1:
         refuse(f"what it scans has {sorted(times)} slices")
     (steps,) = times
-    backward = _ints(raw, "scan_input_directions", 0, scanned)
-    if not any(backward) and not any(_ints(raw, "scan_output_directions", 0, collected)):
+    backward = _directions(raw, "scan_input_directions", scanned)
+    if not any(backward) and not any(_directions(raw, "scan_output_directions", collected)):
         from mlf_sdk.compiler.onnx.slices import all_at_once
 
         nodes = all_at_once(context, raw, body, axes, _ints(raw, "scan_output_axes", 0, collected))
@@ -146,7 +146,7 @@ def _ends(
         if result:
             yield _node(raw, "Identity", (name,), result)
     axes = _ints(raw, "scan_output_axes", 0, len(pieces))
-    backward = _ints(raw, "scan_output_directions", 0, len(pieces))
+    backward = _directions(raw, "scan_output_directions", len(pieces))
     for number, (parts, result) in enumerate(zip(pieces, raw.outputs[len(states) :], strict=True)):
         if result not in context.readers and result not in context.results:
             continue
@@ -176,6 +176,14 @@ def _ints(raw: RawNode, name: str, default: int, count: int) -> list[int]:
     values = [int(v) for v in raw.attributes.get(name) or [default] * count]
     if len(values) != count:
         refuse(f"its attribute {name} has {len(values)} numbers, and {count} are needed")
+    return values
+
+
+def _directions(raw: RawNode, name: str, count: int) -> list[int]:
+    """1 for each that is taken from its end on."""
+    values = _ints(raw, name, 0, count)
+    if not {0, 1}.issuperset(values):
+        refuse(f"its attribute {name} is {values}; 0 and 1 are supported")
     return values
 
 

@@ -205,6 +205,8 @@ def top_k(context: Context, node: Node) -> None:
     x = node.input()
     axis = axis_of(int(node.attribute("axis", -1)), x.rank)
     count = node.integers("k", position=1)[0]
+    if node.attribute("largest", 1) not in (0, 1):
+        refuse(f"its attribute largest is {node.attribute('largest')}; 0 and 1 are supported")
     if not 1 <= count <= x.shape[axis]:
         refuse(f"{count} of {x.shape[axis]} elements")
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])

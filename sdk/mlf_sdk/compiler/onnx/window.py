@@ -13,6 +13,7 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.computed import PoolIndices
 from mlf_sdk.compiler.graph import INT64, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import UNLIMITED, Pool2D, PoolKind, Window
@@ -54,7 +55,11 @@ def parts_of(node: Node, space: tuple[int, ...], size: tuple[int, ...]) -> tuple
     pads = node.integers("pads", (0,) * 2 * rank)
     if (len(size), len(strides), len(dilations), len(pads)) != (rank, rank, rank, 2 * rank):
         refuse(f"its window doesn't have {rank} axes, which its input has")
-    if min((*size, *strides, *dilations)) < 1 or min(pads) < 0:
+    if (
+        min((*size, *strides, *dilations)) < 1
+        or min(pads) < 0
+        or max((*strides, *dilations, *pads)) > MAX_ELEMENTS
+    ):
         refuse("its window has an extent, a stride or a padding that is not possible")
     output: tuple[int, ...] = ()
     before, after = padding_of(node, space, size)
