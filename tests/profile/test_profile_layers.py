@@ -14,6 +14,7 @@ from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import TargetError
 from mlf_sdk.ir.names import layer_function, layer_of_function
 from mlf_sdk.judge.profile import Profile
+from row_networks import camera
 from tflite_models import Maker
 
 pytestmark = pytest.mark.qemu
@@ -73,6 +74,18 @@ def test_layers_that_share_their_code_are_counted_each(needs_qemu: None) -> None
     for numbers in BLOCKS:
         least, *_, most = sorted(costs[number] for number in numbers)
         assert 0 < most - most / 100 < least
+
+
+def test_layers_of_strips_that_share_their_code_are_counted_each(tmp_path: Path, needs_qemu: None) -> None:
+    """Regions of strips of equal width call the same functions."""
+    m = Maker(7)
+    path = tmp_path / "camera.tflite"
+    path.write_bytes(m.finish(camera(m)))
+    found = mlf_sdk.profile(path, board=BOARD, caller_inputs=True, max_arena="3000")
+    regions = [step for step in found.steps if step.inside]
+    assert len(regions) >= 3
+    for region in regions:
+        assert 0.9 * region.cost < sum(one.cost for one in region.inside) < region.cost
 
 
 @pytest.mark.skipif(not KWS.is_file(), reason="the model is not here")

@@ -16,6 +16,7 @@ from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
+from mlf_sdk.compiler.rows import strips
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import MlfError
@@ -158,6 +159,11 @@ def examine(
     fused = with_longest_regions(improved, by_rows, *_REGIONS[len(model) % len(_REGIONS)])
     if len(fused.operators) < len(improved.operators):
         found.checks += checks_of(f"{name} by rows", fused, trace(fused, given), [by_rows])
+    cut = _in_strips(improved, strips.COUNTS[len(model) % len(strips.COUNTS)])
+    if cut is not None:
+        found.faults += compare_by_name(f"{name} in strips", cut, trace(cut, given), values)
+        fused = with_longest_regions(cut, by_rows)
+        found.checks += checks_of(f"{name} in strips", fused, trace(fused, given), [by_rows])
     for least in (True, False):
         given_by_rows = with_streamed_input(improved, by_rows, least=least)
         if given_by_rows is not None:
@@ -168,6 +174,12 @@ def examine(
             found.checks += [check for check in checks if check.kernel.stream is not None]
             found.streamed = True
     return found
+
+
+def _in_strips(graph: Graph, count: int) -> Graph | None:
+    """The graph with as many of its first layers in strips as can be; None where none can."""
+    cuts = (strips.in_strips(graph, layers, count) for layers in range(len(graph.operators), 0, -1))
+    return next((one for one in cuts if one is not None), None)
 
 
 def _loaded(model: bytes) -> Graph:

@@ -119,6 +119,14 @@ def whole_network(m: Maker) -> int:
     return m.softmax(m.dense(m.pool(x, 4, largest=False), 5))
 
 
+def camera(m: Maker) -> int:
+    """Large maps between an image and few bytes: what strips are for."""
+    x = m.conv(m.input((1, 24, 48, 3)), 16, (3, 3), 1, same=True)
+    x = m.conv(m.conv(x, 16, (3, 3), 2, same=True, depthwise=True), 16, (1, 1), 1, same=True)
+    x = m.conv(m.conv(x, 16, (3, 3), 2, same=True, depthwise=True), 16, (1, 1), 1, same=True)
+    return m.softmax(m.dense(m.pool(m.conv(x, 16, (3, 3), 2, same=True), 3, largest=False), 5))
+
+
 def moved(m: Maker) -> int:
     """Branches that are joined along channels, then their nearest neighbours between other layers."""
     x = m.conv(m.input((1, 6, 5, 4)), 8, (3, 3), 1, same=True)

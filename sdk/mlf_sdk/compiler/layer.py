@@ -24,6 +24,8 @@ from mlf_sdk.compiler.operators import (
 from mlf_sdk.compiler.recurrences import Lstm, Recurrent, Svdf
 from mlf_sdk.tools.ctext import c_comment
 
+STRIP: Final = "STRIP"
+"""Beginning of the kind of the copy that begins a strip."""
 _COUNTS: Final = re.compile(r"/\* \w+: (\d+) instructions for (\d+) products \*/")
 
 
@@ -55,7 +57,9 @@ def detail_of(operator: Operator) -> str:
         case Conv2D() | DepthwiseConv2D() | TransposeConv() | Pool2D() | Convolve():
             return _window_text(operator.window)
         case Fused():
-            return f"of layers {operator.operators[0].number} to {operator.number}"
+            first = operator.operators[0]
+            strip = f", {first.kind.lower()}" if first.kind.startswith(STRIP) else ""
+            return f"of layers {first.number} to {operator.number}{strip}"
     return ""
 
 

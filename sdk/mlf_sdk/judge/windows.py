@@ -84,9 +84,15 @@ def layer_windows(image: Image, region: str, *, window: str) -> tuple[Window, ..
     for target, sites in calls.items():
         function = image.function_at(target)
         layer = layer_of_function(function.name) if function is not None else None
-        if layer is not None:
+        if layer is None:
+            continue
+        ends = tuple(site.after for site in sites)
+        if {*returns_of(image, target)} <= {*ends}:
+            result.append(Window(name=f"{window}.{layer}.{len(result)}", begin=target, ends=ends))
+            continue
+        for site in sites:  # other regions call it as well: each call, itself included
             name = f"{window}.{layer}.{len(result)}"
-            result.append(Window(name=name, begin=target, ends=tuple(site.after for site in sites)))
+            result.append(Window(name=name, begin=site.address, ends=(site.after,)))
     return tuple(result)
 
 

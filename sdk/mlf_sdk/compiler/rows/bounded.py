@@ -4,10 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.rows.choose import Choices, Plan, row_choices, streamed_choices, with_small_tiles
+from mlf_sdk.compiler.rows.choose import (
+    Choices,
+    Plan,
+    choices_in_strips,
+    row_choices,
+    streamed_choices,
+    with_small_tiles,
+)
 from mlf_sdk.compiler.rows.memory import InputMode
+from mlf_sdk.compiler.rows.strips import strip_graphs
 from mlf_sdk.compiler.rows.tiles import Kernels
 from mlf_sdk.compiler.schedule import Choice, by_rows, candidates
 
@@ -15,7 +24,8 @@ from mlf_sdk.compiler.schedule import Choice, by_rows, candidates
 def plans_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Plan]:
     """Plans with regions that may take some RAM, those first that take the fewest instructions, by estimate.
 
-    That of least RAM is the last, whether it fits or not.
+    That of least RAM by regions, and that with strips where inputs are the caller's, come last, whether they
+    fit or not.
 
     Raises:
         InputError: the input is to be streamed and can't be.
@@ -27,6 +37,20 @@ def plans_within(graph: Graph, choice: Choice, most_bytes: int) -> Iterator[Plan
     yield from choices.within(most_bytes)
     least = with_small_tiles(choices)
     yield lambda _: least.fused(least.cuts[0])
+    if choice.caller_inputs:
+        yield from _in_strips(least, most_bytes)
+
+
+def _in_strips(choices: Choices, most_bytes: int) -> Iterator[Plan]:
+    """Plans with strips, those of the fewest multiplications first, each of less RAM than those before."""
+    better = [choices]
+    for graph in strip_graphs(choices.given):
+        one = choices_in_strips(choices, graph, better[-1].cuts[0].peak_bytes - 1)
+        if one is not None:
+            better.append(one)
+            yield from one.within(most_bytes)
+    for one in better[1:]:  # to state the least: arenas may be packed less well than the search counts
+        yield partial(one.fused, one.cuts[0])
 
 
 def _choices(graph: Graph, choice: Choice) -> Choices:

@@ -175,6 +175,32 @@ def row_choices(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOL
     return Choices(graph, given, kernels, memory, front(count, memory.interval))
 
 
+def choices_in_strips(choices: Choices, given: Graph, most_bytes: int) -> Choices | None:
+    """Choices of a graph some of whose layers are in strips; None where all take more than some RAM.
+
+    Args:
+        choices: of the graph as it was.
+        given: of `mlf_sdk.compiler.rows.strips.in_strips`.
+    """
+    known = {(type(o), o.outputs): one for o, one in choices.memory.kernels}
+    graph = through_reshapes(given)
+    result = [
+        known.get((type(o), o.outputs)) or _memory_of(graph, o, choices.kernels) or OperatorMemory()
+        for o in graph.operators
+    ]
+    memory = RowMemory(graph, result, choices.memory.mode, most=most_bytes)
+
+    def taken(start: int, end: int) -> int | None:
+        size = memory.interval(start, end)
+        return None if size is None or size > most_bytes else size
+
+    try:
+        cuts = front(len(memory.operators), taken)
+    except ValueError:
+        return None
+    return Choices(graph, given, choices.kernels, memory, cuts)
+
+
 def least_ram(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOLE) -> Graph:
     """The graph with those layers fused, as few as possible, with which it takes the least RAM.
 

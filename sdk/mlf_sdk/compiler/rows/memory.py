@@ -118,6 +118,11 @@ class RowMemory:
     def _fired(self, operator: Operator, kernel: OperatorMemory) -> Firings | None:
         return None if kernel.row_workspace_bytes is None else firings_of(self.graph, operator, kernel.lines)
 
+    @property
+    def kernels(self) -> Iterator[tuple[Operator, OperatorMemory]]:
+        """Operators with the memory of their kernels."""
+        return zip(self.operators, self._kernels, strict=True)
+
     def varied(self, kernels: Mapping[int, OperatorMemory]) -> RowMemory:
         """The same graph with other kernels of some operators, by their positions."""
         other = copy.copy(self)
