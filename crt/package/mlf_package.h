@@ -48,15 +48,19 @@ typedef struct {
   uint8_t num_keys;
 } mlf_package_trust_t;
 
-/* Content of a head that is well formed; the pointers are into it. */
+/* Offsets in a head of what is longer than a number: crt/PACKAGES.md. */
+typedef enum {
+  MLF_PACKAGE_AT_GRAPH_ID = 32, /* 32 bytes */
+  MLF_PACKAGE_AT_CODE_ID = 64,  /* 32 bytes */
+  MLF_PACKAGE_AT_PARAMS_SHA512 = 96,
+  MLF_PACKAGE_AT_CASES_SHA512 = 160,
+  MLF_PACKAGE_AT_REVOKED = 256, /* ids of keys, one behind the other */
+  MLF_PACKAGE_AT_KEY_ID = 288   /* of the key that signed */
+} mlf_package_offset_t;
+
+/* Content of a head that is well formed. */
 typedef struct {
-  const uint8_t *bytes;
-  const uint8_t *graph_id;      /* 32 bytes */
-  const uint8_t *code_id;       /* 32 bytes */
-  const uint8_t *params_sha512; /* of the parameter blob */
-  const uint8_t *cases_sha512;
-  const uint8_t *revoked; /* ids of keys, one behind the other */
-  const uint8_t *key_id;  /* of the key that signed */
+  const uint8_t *bytes; /* the head itself */
   uint32_t version;
   uint32_t params_bytes; /* of the parameter blob */
   uint32_t cases_bytes;
@@ -65,9 +69,13 @@ typedef struct {
   uint8_t num_revoked;
 } mlf_package_head_t;
 
-/* Read a head of MLF_PACKAGE_HEAD_BYTES bytes. Returns MLF_BLOB_OK or MLF_E_PACKAGE_FORMAT: `out_head` is
- * then not written. */
-MLF_WARN_UNUSED int32_t mlf_package_read_head(mlf_package_head_t *out_head, const uint8_t *bytes);
+/* Read a head of MLF_PACKAGE_HEAD_BYTES bytes, of a package of `total` bytes, that many at least. Returns
+ * MLF_BLOB_OK or MLF_E_PACKAGE_FORMAT: `out_head` is then not written. */
+MLF_WARN_UNUSED int32_t mlf_package_read_head(mlf_package_head_t *out_head, const uint8_t *bytes,
+                                              uint32_t total);
+
+/* Whether a head revokes the key with an id of MLF_PACKAGE_KEY_ID_BYTES bytes. */
+int mlf_package_revokes(const mlf_package_head_t *head, const uint8_t *id);
 
 /* Check who signed a head: one of the trusted keys that the head itself does not revoke.
  * Returns MLF_BLOB_OK, MLF_E_PACKAGE_KEY, _REVOKED or _SIGNATURE. */

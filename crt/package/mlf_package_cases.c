@@ -6,62 +6,61 @@
 
 enum { TYPE_INT = 0, TYPE_UINT = 1, TYPE_FLOAT = 2, TOLERANCE_BYTES = 4 };
 
-/* An element of an integer type of 8, 16 or 32 bits, as an unsigned number in the same order. */
-static uint32_t element(const uint8_t *data, uint32_t type_code, uint32_t bytes) {
+/* An element of up to 32 bits. */
+static uint32_t element(const uint8_t *data, uint32_t bytes) {
   uint32_t value = 0;
-  for (uint32_t i = 0; i < bytes; i++) {
-    value |= (uint32_t)data[i] << (8u * i);
+  while (bytes-- != 0) {
+    value = value << 8 | data[bytes];
   }
-  return type_code == TYPE_INT ? value ^ 1u << (8u * bytes - 1u) : value;
+  return value;
 }
 
-static int floats_agree(const uint8_t *got, const uint8_t *wanted, uint32_t size, const uint8_t *tolerance) {
+static int integers_agree(uint32_t a, uint32_t b, uint32_t flip, uint32_t most) {
+  a ^= flip; /* as unsigned numbers in the same order */
+  b ^= flip;
+  return (a > b ? a - b : b - a) <= most;
+}
+
+static int floats_agree(uint32_t got, uint32_t wanted, uint32_t tolerance) {
+  float a;
+  float b;
   float most;
-  memcpy(&most, tolerance, sizeof most);
-  for (uint32_t at = 0; at + 4u <= size; at += 4u) {
-    float a;
-    float b;
-    memcpy(&a, &got[at], sizeof a);
-    memcpy(&b, &wanted[at], sizeof b);
-    const float difference = a > b ? a - b : b - a;
-    if (memcmp(&got[at], &wanted[at], 4u) != 0 && !(difference <= most)) { /* NaN agrees with itself alone */
-      return 0;
-    }
-  }
-  return 1;
+  memcpy(&a, &got, sizeof a);
+  memcpy(&b, &wanted, sizeof b);
+  memcpy(&most, &tolerance, sizeof most);
+  return (a > b ? a - b : b - a) <= most; /* never of NaN */
 }
 
-static int agree(const mlf_tensor_t *tensor, const uint8_t *wanted, const uint8_t *tolerance) {
+/* Equal bytes, or elements within the tolerance. */
+static int agree(const mlf_tensor_t *tensor, const uint8_t *wanted, uint32_t tolerance) {
   const uint8_t *got = tensor->data;
   const uint32_t bytes = tensor->bits / 8u;
-  const uint32_t most = mlf_blob_u32(tolerance);
-  if (most == 0 || tensor->lanes != 1) {
-    return memcmp(got, wanted, tensor->size_bytes) == 0;
+  if (memcmp(got, wanted, tensor->size_bytes) == 0) {
+    return 1;
   }
-  if (tensor->type_code == TYPE_FLOAT && tensor->bits == 32) {
-    return floats_agree(got, wanted, tensor->size_bytes, tolerance);
+  if (tolerance == 0 || tensor->lanes != 1 || tensor->type_code > TYPE_FLOAT ||
+      (bytes != 4 && (tensor->type_code == TYPE_FLOAT || (bytes != 1 && bytes != 2)))) {
+    return 0;
   }
-  if (tensor->type_code > TYPE_UINT || (bytes != 1 && bytes != 2 && bytes != 4)) {
-    return memcmp(got, wanted, tensor->size_bytes) == 0;
-  }
+  const uint32_t flip = tensor->type_code == TYPE_INT ? 1u << (8u * bytes - 1u) : 0;
   for (uint32_t at = 0; at + bytes <= tensor->size_bytes; at += bytes) {
-    const uint32_t a = element(&got[at], tensor->type_code, bytes);
-    const uint32_t b = element(&wanted[at], tensor->type_code, bytes);
-    if ((a > b ? a - b : b - a) > most) {
+    const uint32_t a = element(&got[at], bytes);
+    const uint32_t b = element(&wanted[at], bytes);
+    if (a != b && !(tensor->type_code == TYPE_FLOAT ? floats_agree(a, b, tolerance)
+                                                    : integers_agree(a, b, flip, tolerance))) {
       return 0;
     }
   }
   return 1;
 }
 
-/* Bytes of a case; saturating. */
-static uint64_t case_bytes(const mlf_model_t *model) {
-  uint64_t size = 0;
+static uint32_t case_bytes(const mlf_model_t *model) {
+  uint32_t size = 0; /* it does not overflow: the tensors lie in memory */
   for (uint32_t i = 0; i < model->num_inputs; i++) {
     size += model->inputs[i].size_bytes;
   }
   for (uint32_t i = 0; i < model->num_outputs; i++) {
-    size += (uint64_t)model->outputs[i].size_bytes + TOLERANCE_BYTES;
+    size += TOLERANCE_BYTES + model->outputs[i].size_bytes;
   }
   return size;
 }
@@ -75,7 +74,7 @@ static int run_case(const mlf_model_t *model, const uint8_t *data) {
     return 0;
   }
   for (uint32_t i = 0; i < model->num_outputs; i++) {
-    if (!agree(&model->outputs[i], &data[TOLERANCE_BYTES], data)) {
+    if (!agree(&model->outputs[i], &data[TOLERANCE_BYTES], mlf_blob_u32(data))) {
       return 0;
     }
     data += TOLERANCE_BYTES + model->outputs[i].size_bytes;
@@ -85,13 +84,13 @@ static int run_case(const mlf_model_t *model, const uint8_t *data) {
 
 int32_t mlf_package_run_cases(const mlf_model_t *model, const mlf_package_head_t *head, const uint8_t *cases,
                               uint16_t *out_case) {
-  const uint64_t size = case_bytes(model);
-  const uint64_t all = size * head->num_cases;
-  if (all > head->cases_bytes || head->cases_bytes - all >= MLF_PACKAGE_ALIGNMENT) {
+  const uint32_t size = case_bytes(model);
+  if (size > head->cases_bytes / head->num_cases ||
+      head->cases_bytes - size * head->num_cases >= MLF_PACKAGE_ALIGNMENT) {
     return MLF_E_PACKAGE_FORMAT;
   }
   for (uint16_t i = 0; i < head->num_cases; i++) {
-    if (!run_case(model, &cases[(size_t)size * i])) {
+    if (!run_case(model, &cases[size * i])) {
       *out_case = i;
       return MLF_E_PACKAGE_CASE;
     }

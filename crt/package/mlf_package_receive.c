@@ -18,8 +18,9 @@ static int hash_is(const uint8_t *wanted, const uint8_t *data, uint32_t size) {
 }
 
 static int32_t check_content(const mlf_package_head_t *head, const uint8_t *blob) {
-  return hash_is(head->params_sha512, blob, head->params_bytes) &&
-                 hash_is(head->cases_sha512, &blob[head->params_bytes], head->cases_bytes)
+  return hash_is(&head->bytes[MLF_PACKAGE_AT_PARAMS_SHA512], blob, head->params_bytes) &&
+                 hash_is(&head->bytes[MLF_PACKAGE_AT_CASES_SHA512], &blob[head->params_bytes],
+                         head->cases_bytes)
              ? MLF_BLOB_OK
              : MLF_E_PACKAGE_HASH;
 }
@@ -28,32 +29,32 @@ static int32_t check_content(const mlf_package_head_t *head, const uint8_t *blob
 
 int32_t mlf_package_accept(const void *ctx, const uint8_t *blob, uint32_t blob_bytes, uint32_t seal_bytes) {
   const mlf_package_trust_t *trust = ctx;
+  const uint32_t total = blob_bytes + seal_bytes;
   mlf_package_head_t head;
-  if (seal_bytes < MLF_PACKAGE_HEAD_BYTES) {
-    return MLF_E_PACKAGE_FORMAT;
-  }
-  int32_t status = mlf_package_read_head(&head, &blob[blob_bytes + seal_bytes - MLF_PACKAGE_HEAD_BYTES]);
-  if (status != MLF_BLOB_OK) {
-    return status;
-  }
-  if (head.params_bytes != blob_bytes || head.cases_bytes != seal_bytes - MLF_PACKAGE_HEAD_BYTES) {
+  if (seal_bytes < MLF_PACKAGE_HEAD_BYTES ||
+      mlf_package_read_head(&head, &blob[total - MLF_PACKAGE_HEAD_BYTES], total) != MLF_BLOB_OK ||
+      head.params_bytes != blob_bytes) {
     return MLF_E_PACKAGE_FORMAT;
   }
   if (head.version <= trust->image_version) {
     return MLF_E_PACKAGE_OLD;
   }
-  status = mlf_package_check_signer(&head, trust);
+  const int32_t status = mlf_package_check_signer(&head, trust);
   return status == MLF_BLOB_OK ? check_content(&head, blob) : status;
+}
+
+/* What is in force: the parameter blob, and behind it, `size` in all, the seal of a package. */
+static const uint8_t *blob_in_force(const mlf_dynamic_t *dynamic, uint32_t *out_size) {
+  *out_size = dynamic->params.blob_bytes + dynamic->store.seal_bytes;
+  return dynamic->params.data - MLF_PARAMS_HEADER_BYTES;
 }
 
 /* The head of the package in force; 0: the image's parameters are. */
 static int head_in_force(const mlf_dynamic_t *dynamic, mlf_package_head_t *out_head) {
-  if (dynamic->store.active == MLF_STORE_NONE) {
-    return 0;
-  }
-  const uint8_t *blob = dynamic->params.data - MLF_PARAMS_HEADER_BYTES;
-  const uint32_t size = dynamic->params.blob_bytes + dynamic->store.seal_bytes;
-  return mlf_package_read_head(out_head, &blob[size - MLF_PACKAGE_HEAD_BYTES]) == MLF_BLOB_OK;
+  uint32_t size;
+  const uint8_t *blob = blob_in_force(dynamic, &size);
+  return dynamic->store.active != MLF_STORE_NONE &&
+         mlf_package_read_head(out_head, &blob[size - MLF_PACKAGE_HEAD_BYTES], size) == MLF_BLOB_OK;
 }
 
 uint32_t mlf_package_version(const mlf_dynamic_t *dynamic, const mlf_package_trust_t *trust) {
@@ -63,19 +64,11 @@ uint32_t mlf_package_version(const mlf_dynamic_t *dynamic, const mlf_package_tru
 
 /* ---- a head --------------------------------------------------------------------------------- */
 
-static int revokes(const mlf_package_head_t *head, const uint8_t *id) {
-  for (uint32_t i = 0; i < head->num_revoked; i++) {
-    if (memcmp(&head->revoked[i * MLF_PACKAGE_KEY_ID_BYTES], id, MLF_PACKAGE_KEY_ID_BYTES) == 0) {
-      return 1;
-    }
-  }
-  return 0;
-}
-
 /* Revocations are never taken back: all that are in force stay. */
 static int32_t check_revocations(const mlf_package_head_t *head, const mlf_package_head_t *in_force) {
+  const uint8_t *revoked = &in_force->bytes[MLF_PACKAGE_AT_REVOKED];
   for (uint32_t i = 0; i < in_force->num_revoked; i++) {
-    if (!revokes(head, &in_force->revoked[i * MLF_PACKAGE_KEY_ID_BYTES])) {
+    if (!mlf_package_revokes(head, &revoked[i * MLF_PACKAGE_KEY_ID_BYTES])) {
       return MLF_E_PACKAGE_REVOKED;
     }
   }
@@ -87,10 +80,10 @@ static int32_t check_fit(const mlf_package_t *package, const mlf_package_head_t 
   if (head->arena_bytes > dynamic->config->graph.arena_bytes) {
     return MLF_E_PACKAGE_ARENA;
   }
-  if (memcmp(head->code_id, &dynamic->graph.blob[GRAPH_CODE_ID], 32) != 0) {
+  if (memcmp(&head->bytes[MLF_PACKAGE_AT_CODE_ID], &dynamic->graph.blob[GRAPH_CODE_ID], 32) != 0) {
     return MLF_E_PACKAGE_FIRMWARE;
   }
-  if (memcmp(head->graph_id, dynamic->graph.graph_id, 32) != 0 ||
+  if (memcmp(&head->bytes[MLF_PACKAGE_AT_GRAPH_ID], dynamic->graph.graph_id, 32) != 0 ||
       head->params_bytes != MLF_PARAMS_HEADER_BYTES + dynamic->graph.params_bytes) {
     return MLF_E_PACKAGE_MODEL;
   }
@@ -104,24 +97,19 @@ static int32_t check_head(mlf_package_t *package) {
   const mlf_package_trust_t *trust = package->config->trust;
   mlf_package_head_t *head = &package->head;
   mlf_package_head_t in_force;
-  int32_t status = mlf_package_read_head(head, package->bytes);
-  if (status != MLF_BLOB_OK) {
-    return status;
+  uint32_t version = trust->image_version;
+  int32_t status = mlf_package_read_head(head, package->bytes, package->total);
+  if (status == MLF_BLOB_OK) {
+    status = mlf_package_check_signer(head, trust);
   }
-  if (package->total != MLF_PACKAGE_HEAD_BYTES + head->params_bytes + head->cases_bytes) {
-    return MLF_E_PACKAGE_FORMAT;
-  }
-  status = mlf_package_check_signer(head, trust);
   if (status == MLF_BLOB_OK && head_in_force(package->config->dynamic, &in_force)) {
+    version = in_force.version;
     status = check_revocations(head, &in_force);
   }
   if (status == MLF_BLOB_OK) {
     status = check_fit(package, head);
   }
-  if (status == MLF_BLOB_OK && head->version <= mlf_package_version(package->config->dynamic, trust)) {
-    status = MLF_E_PACKAGE_OLD;
-  }
-  return status;
+  return status == MLF_BLOB_OK && head->version <= version ? (int32_t)MLF_E_PACKAGE_OLD : status;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
@@ -187,13 +175,12 @@ int32_t mlf_package_write(mlf_package_t *package, uint32_t offset, const uint8_t
 
 int32_t mlf_package_copy(mlf_package_t *package, uint32_t offset, uint32_t size, uint32_t from) {
   const mlf_dynamic_t *dynamic = package->config->dynamic;
+  uint32_t room;
   uint8_t piece[MLF_STORE_MAX_PROGRAM]; /* not from flash to flash: a driver may not read what it programs */
   if (package->total == 0 || package->received < MLF_PACKAGE_HEAD_BYTES) {
     return MLF_BLOB_E_STATE;
   }
-  const uint8_t *const blob = dynamic->params.data - MLF_PARAMS_HEADER_BYTES;
-  const uint32_t room = dynamic->params.blob_bytes +
-                        (dynamic->store.active != MLF_STORE_NONE ? dynamic->store.seal_bytes : 0u);
+  const uint8_t *const blob = blob_in_force(dynamic, &room);
   if (from > room || size > room - from) {
     return MLF_BLOB_E_RANGE;
   }
@@ -209,24 +196,30 @@ int32_t mlf_package_copy(mlf_package_t *package, uint32_t offset, uint32_t size,
   return MLF_BLOB_OK;
 }
 
+static int32_t load(const mlf_dynamic_t *dynamic, const mlf_params_t *params) {
+  const mlf_dynamic_config_t *config = dynamic->config;
+  return mlf_graph_load(&dynamic->graph, &config->graph, params->data, config->model);
+}
+
+static void watch(const mlf_package_config_t *config, int starts) {
+  if (config->watch != NULL) {
+    config->watch(config->ctx, starts);
+  }
+}
+
 /* The model with the new parameters, for its cases; then with the old ones again. */
 static int32_t try_model(mlf_package_t *package, const mlf_params_t *params) {
   const mlf_package_config_t *config = package->config;
-  const mlf_dynamic_config_t *loads = config->dynamic->config;
-  const uint8_t *cases = &params->data[params->data_bytes];
-  int32_t status = mlf_graph_load(&config->dynamic->graph, &loads->graph, params->data, loads->model);
+  const mlf_dynamic_t *dynamic = config->dynamic;
+  int32_t status = load(dynamic, params);
   if (status != MLF_BLOB_OK) {
     return status;
   }
-  if (config->watch != NULL) {
-    config->watch(config->ctx, 1);
-  }
-  status = mlf_package_run_cases(loads->model, &package->head, cases, &package->failed_case);
-  if (config->watch != NULL) {
-    config->watch(config->ctx, 0);
-  }
-  const int32_t restored =
-      mlf_graph_load(&config->dynamic->graph, &loads->graph, config->dynamic->params.data, loads->model);
+  watch(config, 1);
+  status = mlf_package_run_cases(dynamic->config->model, &package->head, &params->data[params->data_bytes],
+                                 &package->failed_case);
+  watch(config, 0);
+  const int32_t restored = load(dynamic, &dynamic->params);
   return status != MLF_BLOB_OK ? status : restored;
 }
 

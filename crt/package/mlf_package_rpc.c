@@ -8,12 +8,15 @@ static int32_t do_info(const mlf_package_t *package, mlf_rpc_out_t *out) {
   static const uint8_t none[MLF_PACKAGE_KEY_ID_BYTES];
   const mlf_package_config_t *config = package->config;
   const int is_known = package->total != 0 && package->received >= MLF_PACKAGE_HEAD_BYTES;
-  mlf_rpc_put_u32(out, mlf_package_version(config->dynamic, config->trust));
-  mlf_rpc_put_u32(out, config->trust->image_version);
-  mlf_rpc_put_u32(out, config->dynamic->config->seal->most_bytes);
-  mlf_rpc_put_u32(out, config->dynamic->config->driver->program_bytes);
-  mlf_rpc_put_u32(out, is_known ? package->total : 0);
-  mlf_rpc_put_u32(out, is_known ? package->received : 0);
+  const uint32_t numbers[] = {mlf_package_version(config->dynamic, config->trust),
+                              config->trust->image_version,
+                              config->dynamic->config->seal->most_bytes,
+                              config->dynamic->config->driver->program_bytes,
+                              is_known ? package->total : 0,
+                              is_known ? package->received : 0};
+  for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    mlf_rpc_put_u32(out, numbers[i]);
+  }
   mlf_rpc_put_bytes(out, is_known ? &package->bytes[MLF_PACKAGE_SIGNED_BYTES] : none, sizeof none);
   mlf_rpc_put_u8(out, config->trust->num_keys);
   for (uint32_t i = 0; i < config->trust->num_keys; i++) {

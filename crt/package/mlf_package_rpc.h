@@ -19,11 +19,11 @@ extern "C" {
 #endif
 
 typedef enum {
-  MLF_RPC_PACKAGE_INFO = 0x46,  /* versions, and how far a transfer is */
-  MLF_RPC_PACKAGE_BEGIN = 0x47, /* start to send a package */
-  MLF_RPC_PACKAGE_WRITE = 0x48, /* its next piece */
+  MLF_RPC_PACKAGE_INFO = 0x46,   /* versions, and how far a transfer is */
+  MLF_RPC_PACKAGE_BEGIN = 0x47,  /* start to send a package */
+  MLF_RPC_PACKAGE_WRITE = 0x48,  /* its next piece */
   MLF_RPC_PACKAGE_COMMIT = 0x49, /* verify it, run its cases, put it in force */
-  MLF_RPC_PACKAGE_COPY = 0x4A /* its next piece, from what is in force */
+  MLF_RPC_PACKAGE_COPY = 0x4A    /* its next piece, from what is in force */
 } mlf_package_rpc_opcode_t;
 
 typedef struct {
