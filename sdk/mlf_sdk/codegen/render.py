@@ -12,7 +12,7 @@ from mlf_sdk.codegen.context import model_values
 from mlf_sdk.codegen.entry import entry_values
 from mlf_sdk.codegen.link import Linkage, build_values, entry_files, unit_paths
 from mlf_sdk.codegen.lock import Lock, encode_lock
-from mlf_sdk.codegen.options import QUIET_C_FLAGS, WARNINGS, ProjectOptions
+from mlf_sdk.codegen.options import MONOCYPHER_FLAGS, QUIET_C_FLAGS, WARNINGS, ProjectOptions
 from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
 from mlf_sdk.codegen.provenance import provenance_source
 from mlf_sdk.codegen.templates import template_text
@@ -211,6 +211,7 @@ class _Renderer:
             "trust": self.options.trust,
             "session_keys": [bytes.fromhex(key) for key in self.options.session_keys],
             "monocypher": self.options.monocypher,
+            "monocypher_flags": MONOCYPHER_FLAGS,
             **self.platform.values,
         }
 

@@ -25,11 +25,10 @@ def access_text(app: str, session_keys: Sequence[str]) -> str:
 
 
 def crypto_sources(options: ProjectOptions) -> tuple[str, ...]:
-    """Runtime sources that call the library of a project, relative to it; none: it needs no cryptography."""
-    if not options.trust and not options.session_keys:
+    """Runtime sources that call OpenSSL, relative to the project; none: it has no need, or has Monocypher."""
+    if options.monocypher or not (options.trust or options.session_keys):
         return ()
-    library = "package/mlf_crypto_monocypher" if options.monocypher else "host/mlf_crypto_openssl"
-    return (f"crt/{library}.c",)
+    return ("crt/host/mlf_crypto_openssl.c",)
 
 
 def secure_sources(options: ProjectOptions) -> tuple[str, ...]:
