@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ccode import CORTEX_M4, CRT, SANITIZE, WARNINGS, call, compiler, sanitizing
+from mlf_sdk.codegen.options import MONOCYPHER_FLAGS
 from mlf_sdk.tools.signing import Signer, make_key
 from mlf_sdk.wire.package import PACKAGE_STATUS_TEXT, PackageOpcode, PackageStatus
 
@@ -73,6 +74,30 @@ def test_size_and_stack_on_cortex_m4(tmp_path: Path) -> None:
             _, size, kind = line.split("\t")
             assert kind == "static", line
             assert int(size) <= 256, line
+
+
+def test_code_with_ed25519_on_cortex_m4(tmp_path: Path) -> None:
+    """Code that a signed image has more, without its tables; its share of the library as docs/security.md says."""
+    if "MONOCYPHER" not in os.environ:
+        pytest.skip("MONOCYPHER is not set")
+    gcc, src = compiler("arm-none-eabi-gcc"), Path(os.environ["MONOCYPHER"]) / "src"
+    small = [*CORTEX_M4, "-Os", "-ffunction-sections", "-fdata-sections"]
+    call(gcc, *small, *INCLUDE, "-c", *OWN, RPC, cwd=tmp_path)
+    library = CRT / "package/mlf_crypto_monocypher.c"
+    flags = [*MONOCYPHER_FLAGS, "-DMLF_PACKAGES_ONLY", "-w", f"-I{src}", f"-I{src / 'optional'}"]
+    call(gcc, *small, *flags, *INCLUDE, "-c", library, cwd=tmp_path)
+    ours = "mlf_package_rpc_handle,-u,mlf_package_init,-u,mlf_package_accept"
+    crypto = "mlf_crypto_verify,-u,mlf_crypto_sha512"
+    text = {}
+    for name, kept, paths in (("all", ours, [*OWN, RPC, library]), ("crypto", crypto, [library])):
+        link = ["-nostdlib", f"-Wl,--gc-sections,--unresolved-symbols=ignore-all,-e,{kept}"]
+        call(gcc, *CORTEX_M4, *link, *(f"{path.stem}.o" for path in paths), "-o", f"{name}.elf", cwd=tmp_path)
+        line = call(compiler("arm-none-eabi-size"), f"{name}.elf", cwd=tmp_path).splitlines()[1]
+        text[name], data, bss = map(int, line.split()[:3])
+        assert data + bss == 0
+    assert 11_000 < text["all"] <= 12_200
+    if "12.2" in call(gcc, "-dumpfullversion") and "version 3.1.2" in (src / "monocypher.h").read_text():
+        assert f"Monocypher 3.1.2, {text['crypto']:,} B" in (CRT.parent / "docs/security.md").read_text()
 
 
 def test_the_writing_requests_are_not_in_a_signed_image(tmp_path: Path) -> None:

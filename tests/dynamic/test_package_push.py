@@ -18,6 +18,7 @@ import mlf_sdk
 from dynamic_helpers import DIGITS, build_project
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.lock import read_lock
+from mlf_sdk.codegen.options import MONOCYPHER_SOURCES
 from mlf_sdk.codegen.packagefile import HEAD_BYTES, Package, read_package
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.package import make_keys
@@ -310,6 +311,25 @@ def test_nothing_is_written_without_a_good_head(host: Field) -> None:
         device = DevicePackages(session, 0)
         device._call(PackageOpcode.PACKAGE_BEGIN, struct.pack("<I", 20000))
         device._call(PackageOpcode.PACKAGE_WRITE, struct.pack("<I", 64) + bytes(64))
+
+
+@pytest.mark.parametrize(
+    ("version", "is_taken"), [("3.0.0", False), ("3.1.2", True), ("4.0.2", True), ("5.0.0", False)]
+)
+def test_versions_of_the_library(version: str, is_taken: bool, tmp_path: Path) -> None:
+    release = tmp_path / "monocypher"
+    for name in MONOCYPHER_SOURCES:
+        (release / name).parent.mkdir(parents=True, exist_ok=True)
+        (release / name).write_text(f"// Monocypher version {version}\n")
+    make_keys(str(tmp_path / "a"), str(tmp_path / "trusted.pem"), [])
+    options = {"trust": str(tmp_path / "trusted.pem"), "monocypher": str(release)}
+    made = tmp_path / "x"
+    if is_taken:
+        mlf_sdk.generate(DIGITS, made, board="mps2-an386", executor="graph", **options)
+        return
+    with pytest.raises(InputError, match=rf"this is Monocypher version {version}; 3\.1 and later"):
+        mlf_sdk.generate(DIGITS, made, board="mps2-an386", executor="graph", **options)
+    assert not made.exists()
 
 
 @pytest.mark.parametrize(

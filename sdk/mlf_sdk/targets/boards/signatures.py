@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from mlf_sdk.codegen.options import MONOCYPHER_SOURCES, ProjectOptions
@@ -10,8 +11,11 @@ from mlf_sdk.codegen.secure import LEAST_PAYLOAD_BYTES
 from mlf_sdk.errors import InputError, NotPossibleError
 from mlf_sdk.targets.boards.row import Board
 
-# Painted on the smallest core: 2,540, and 64 of an interrupt; the rest is for other compilers and releases.
+# Painted on the smallest core: 2,812, and 64 of an interrupt; the rest is for other compilers and releases.
 VERIFYING_STACK_BYTES = 3072
+
+_VERSION = re.compile(r"Monocypher version ([0-9]+)\.([0-9]+)[^\s]{0,30}")
+_LEAST_VERSION, _NEXT_VERSION = (3, 1), (5, 0)
 
 
 def check_signatures(options: ProjectOptions, board: Board) -> None:
@@ -36,6 +40,7 @@ def check_signatures(options: ProjectOptions, board: Board) -> None:
                 where=options.monocypher,
                 hint="Give the folder of a release, with src/optional in it.",
             )
+    _check_version(Path(options.monocypher) / MONOCYPHER_SOURCES[0])
     reserved = options.stack_of(board.stack_bytes)
     if board.platform == "baremetal" and reserved < VERIFYING_STACK_BYTES:
         raise NotPossibleError(
@@ -43,6 +48,17 @@ def check_signatures(options: ProjectOptions, board: Board) -> None:
             f"{reserved:,} are reserved",
             where=f"board {board.name}",
             hint=f"Add --stack {VERIFYING_STACK_BYTES}.",
+        )
+
+
+def _check_version(source: Path) -> None:
+    """Check that a source of Monocypher is of a version that is supported; one that states none is taken."""
+    stated = _VERSION.search(source.read_text(errors="replace"), 0, 4096)
+    if stated and not _LEAST_VERSION <= (int(stated[1]), int(stated[2])) < _NEXT_VERSION:
+        raise InputError(
+            f"this is {stated[0]}; 3.1 and later ones of 3, and 4 are supported",
+            where=str(source),
+            hint="Get release 4.0.2, or another of these (https://monocypher.org).",
         )
 
 
