@@ -45,7 +45,7 @@ QUIET_C_FLAGS = (
 )
 MOST_TRUSTED = 16
 MONOCYPHER_SOURCES = ("src/monocypher.c", "src/optional/monocypher-ed25519.c")
-# GCC's options for them, beside -Os: 7 % less code on a Cortex-M4, in no more time.
+# GCC's options for them, beside -Os: up to 7 % less code, in no more time.
 MONOCYPHER_FLAGS = (
     "-fwhole-program",
     "-fno-tree-coalesce-vars",
