@@ -92,6 +92,20 @@ def test_every_row(tmp_path: Path) -> None:
     compare(checks, tmp_path)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64"])
+def test_whole_numbers_by_zero_are_zero(dtype: str, tmp_path: Path) -> None:
+    """A branch that a run does not take may divide by what it was chosen to avoid: no trap on any host."""
+    a = np.arange(1, 31, dtype=dtype).reshape(SHAPE)
+    b = np.tile(np.array([0, 2, 0, 3, 5], dtype), 6).reshape(SHAPE)
+    checks = []
+    for function in ("div", "mod", "fmod"):
+        v, operator = graph_of(function, dtype)
+        result = Interpreter(v.graph(operator)).run([a, b])[0]
+        assert not result[b == 0].any() and result[0, 0, 1] == {"div": 1, "mod": 0, "fmod": 0}[function]
+        checks += v.checks(operator, (a, b), random=False)
+    compare(checks, tmp_path)
+
+
 def test_numpy_and_c_have_the_same_parameters() -> None:
     for name, row in FUNCTIONS.items():
         count, parameters = operands(name)

@@ -24,7 +24,7 @@ class Function(msgspec.Struct, frozen=True):
         numpy: of arrays, and of the parameters.
         real: C expression of single-precision operands ``a``, ``b``, ``c`` and parameters ``{0}``, ``{1}``;
             empty: there is none.
-        whole: C expression of integers; sums and products wrap.
+        whole: C expression of integers; sums and products wrap, and what is divided by zero is zero.
     """
 
     numpy: Callable[..., Array]
@@ -113,7 +113,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "cos": Function(np.cos, "cosf(a)"),
     "cosh": Function(np.cosh, "coshf(a)"),
     "dequantise": Function(lambda x, zero, scale: (x.astype(np.int64) - zero) * scale, "(float)((int32_t)a - (int32_t)b) * c"),
-    "div": Function(_divide, "a / b", "a / b"),
+    "div": Function(_divide, "a / b", "b != 0 ? a / b : 0"),
     "elu": Function(_elu, "a > 0.0f ? a : {0} * real_elu(a)"),
     "equal": Function(np.equal, "a == b", "a == b"),
     "erf": Function(_erf, "real_erf(a)"),
@@ -121,7 +121,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "flip_sign": Function(lambda x: x.view(np.uint8) ^ 128, whole="(uint8_t)a ^ 128"),
     "floor": Function(np.floor, "floorf(a)"),
     "floor_div": Function(_floor_of_quotient, "floorf(a / b)"),
-    "fmod": Function(np.fmod, "fmodf(a, b)", "a % b"),
+    "fmod": Function(np.fmod, "fmodf(a, b)", "b != 0 ? a % b : 0"),
     "gelu": Function(_gelu, "0.5f * a * (1.0f + real_erf(a * 0.707106781f))"),
     "gelu_tanh": Function(_gelu_tanh, "0.5f * a * (1.0f + real_tanh(0.797884561f * (a + 0.044715f * a * a * a)))"),
     "greater": Function(np.greater, "a > b", "a > b"),
@@ -139,7 +139,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "min": Function(_smaller, "a < b ? a : b", "a < b ? a : b"),
     "min_nan": Function(np.minimum, "a < b || a != a ? a : b", "a < b ? a : b"),
     "mish": Function(lambda x: x * np.tanh(np.logaddexp(0, x)), "a * real_tanh(real_softplus(a))"),
-    "mod": Function(_modulo, "real_modulo(a, b)", "a % b != 0 && (a < 0) != (b < 0) ? a % b + b : a % b"),
+    "mod": Function(_modulo, "real_modulo(a, b)", "b == 0 ? 0 : a % b != 0 && (a < 0) != (b < 0) ? a % b + b : a % b"),
     "mul": Function(np.multiply, "a * b", "(uint64_t)a * (uint64_t)b"),
     "neg": Function(np.negative, "-a", "-a"),
     "not": Function(np.logical_not, whole="!a"),
