@@ -55,6 +55,7 @@ def test_inspect(kind: str, call: Caller, tmp_path: Path) -> None:
     assert value["memory"]["lower_bound_bytes"] <= value["memory"]["arena_bytes"]
     assert value["memory"].keys() == {
         "arena_bytes",
+        "caller_inputs_bytes",
         "lower_bound_bytes",
         "io_bytes",
         "params_bytes",
