@@ -153,6 +153,18 @@ def test_what_does_not_fit_says_by_how_many_bytes() -> None:
         place_model(model, [ram("a", room + SPARE), flash("flash", BIG)], Pins())
 
 
+def test_weights_in_ram_take_flash_as_well() -> None:
+    """Start-up copies them from there: a second RAM is no more room for parameters."""
+    model = drawn_model(2, steps=6, constants=6)
+    params, whole = lay_out(model).params_bytes, lay_out(model).arena_bytes
+    memories = [ram("fast", whole + SPARE), ram("slow", 8 * params + SPARE, 2.0)]
+    place_model(model, [flash("flash", params + 2 * SPARE), *memories], Pins(weights="slow"))
+    small = [flash("flash", params // 2 + SPARE), *memories]
+    for pins in (Pins(), Pins(weights="slow")):
+        with pytest.raises(DoesNotFitError, match=rf"its parameters take {params:,} of flash, [\d,]+ more"):
+            place_model(model, small, pins)
+
+
 @pytest.mark.parametrize("scratch", [False, True])
 @pytest.mark.parametrize("tile", [(1, 1), (2, 4)])
 def test_a_convolution_reads_weights_for_each_tile_of_pixels_and_inputs_for_each_of_channels(

@@ -93,13 +93,19 @@ class _Placer:
         return best
 
     def fits(self, assignment: Sequence[int]) -> bool:
-        """Return whether arenas and all else of each memory are within it."""
+        """Return whether arenas and all else of each memory are within it.
+
+        The first flash also holds a copy of the weights in RAM, which start-up reads.
+        """
+        plain = [
+            (thing.kind == "weights" and self.banks[m].is_ram, item.size_bytes, m)
+            for thing, item, m in zip(self.things, self.items, assignment, strict=True)
+            if thing.key is None
+        ]
+        flash = next((m for m, bank in enumerate(self.banks) if not bank.is_ram), None)
+        copied = sum(size for is_copied, size, _ in plain if is_copied)
         for number, bank in enumerate(self.banks):
-            fixed = sum(
-                item.size_bytes
-                for thing, item, m in zip(self.things, self.items, assignment, strict=True)
-                if m == number and thing.key is None
-            )
+            fixed = sum(size for _, size, m in plain if m == number) + (copied if number == flash else 0)
             if fixed + self._packed(assignment, number)[1] > bank.room_bytes:
                 return False
         return True
@@ -143,12 +149,11 @@ class _Placer:
         need = self.base.plan.lower_bound_bytes + self.base.state_bytes
         listed = ", ".join(f"{self.banks[m].name} {room:,}" for m, room in rooms.items())
         total = sum(rooms.values())
-        flash = sum(bank.room_bytes for bank in self.banks if bank.holds_constants)
+        flash = sum(bank.room_bytes for bank in self.banks if not bank.is_ram)
         short = f"{need - total:,} bytes too few" if need > total else "but no way to divide it was seen"
         if self.base.params_bytes > flash:
-            short = (
-                f"and parameters {self.base.params_bytes:,}, {self.base.params_bytes - flash:,} more than fit"
-            )
+            more = self.base.params_bytes - flash
+            short = f"its parameters take {self.base.params_bytes:,} of flash, {more:,} more than there are"
         helps = [
             "rows (--for ram)",
             *(["fewer memories in --place"] if pinned else []),
