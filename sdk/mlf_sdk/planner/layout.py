@@ -39,6 +39,7 @@ class Bank(msgspec.Struct, frozen=True, kw_only=True):
         read_cycles, write_cycles: of a word that follows the one before it, and of one anywhere.
         noinit, data, rodata: beginnings of section names: of what nobody clears, of what start-up copies, of
             constants; empty: the memory can't hold such.
+        code_bytes: beside ``size_bytes``, kept for code; it may take less.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Bank(msgspec.Struct, frozen=True, kw_only=True):
     noinit: str = ""
     data: str = ""
     rodata: str = ""
+    code_bytes: int = 0
 
     def cycles(self, traffic: Traffic) -> float:
         """Cycles that ``traffic`` takes in this memory."""

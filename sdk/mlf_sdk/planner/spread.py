@@ -105,7 +105,9 @@ class _Placer:
         flash = next((m for m, bank in enumerate(self.banks) if not bank.is_ram), None)
         copied = sum(size for is_copied, size, _ in plain if is_copied)
         for number, bank in enumerate(self.banks):
-            fixed = sum(size for _, size, m in plain if m == number) + (copied if number == flash else 0)
+            fixed = sum(size for _, size, m in plain if m == number)
+            if number == flash and fixed + copied > bank.room_bytes + bank.code_bytes:
+                return False
             if fixed + self._packed(assignment, number)[1] > bank.room_bytes:
                 return False
         return True
@@ -149,7 +151,7 @@ class _Placer:
         need = self.base.plan.lower_bound_bytes + self.base.state_bytes
         listed = ", ".join(f"{self.banks[m].name} {room:,}" for m, room in rooms.items())
         total = sum(rooms.values())
-        flash = sum(bank.room_bytes for bank in self.banks if not bank.is_ram)
+        flash = sum(bank.room_bytes + bank.code_bytes for bank in self.banks if not bank.is_ram)
         short = f"{need - total:,} bytes too few" if need > total else "but no way to divide it was seen"
         if self.base.params_bytes > flash:
             more = self.base.params_bytes - flash

@@ -42,6 +42,7 @@ def banks_of(board: Board, options: ProjectOptions) -> tuple[Bank, ...]:
             size_bytes=max(0, memory.size_bytes - taken.get(memory.name, 0)),
             read_cycles=memory.read_cycles,
             write_cycles=memory.write_cycles,
+            code_bytes=min(CODE_BYTES, memory.size_bytes) if memory.name == flash else 0,
             **_sections(memory, is_first=memory.name in taken),
         )
         for memory in memories
