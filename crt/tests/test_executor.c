@@ -241,12 +241,12 @@ static void test_a_kernel_that_fails(void) {
 
 static const mlf_model_t *other;
 
-/* Does what an interrupt handler would: runs a model in the middle of a run. */
 /* Inputs in memory of the caller. */
 static const void *input_at[2];
 static const mlf_step_t reads_steps[1] = {{NULL, NULL, no_slots, 0}};
 static const mlf_model_t reads = {.steps = reads_steps, .num_inputs = 2, .input_at = input_at, .input_alignment = 4};
 
+/* Does what an interrupt handler would: runs a model in the middle of a run. */
 KERNEL(interrupted) {
   UNUSED();
   note();
