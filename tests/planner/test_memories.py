@@ -161,7 +161,9 @@ def test_weights_in_ram_take_flash_as_well() -> None:
     place_model(model, [flash("flash", params + 2 * SPARE), *memories], Pins(weights="slow"))
     small = [flash("flash", params // 2 + SPARE), *memories]
     for pins in (Pins(), Pins(weights="slow")):
-        with pytest.raises(DoesNotFitError, match=rf"its parameters take {params:,} of flash, [\d,]+ more"):
+        with pytest.raises(
+            DoesNotFitError, match=rf"its parameters take {params:,} bytes of flash, [\d,]+ more"
+        ):
             place_model(model, small, pins)
 
 

@@ -153,11 +153,13 @@ class _Placer:
         total = sum(rooms.values())
         flash = sum(bank.room_bytes + bank.code_bytes for bank in self.banks if not bank.is_ram)
         short = f"{need - total:,} bytes too few" if need > total else "but no way to divide it was seen"
-        if self.base.params_bytes > flash:
-            more = self.base.params_bytes - flash
-            short = f"its parameters take {self.base.params_bytes:,} of flash, {more:,} more than there are"
+        more = self.base.params_bytes - flash
+        if more > 0:
+            short = (
+                f"its parameters take {self.base.params_bytes:,} bytes of flash, {more:,} more than there are"
+            )
         helps = [
-            "rows (--for ram)",
+            *(["rows (--for ram)"] if more <= 0 else []),
             *(["fewer memories in --place"] if pinned else []),
             "a board with more memory",
         ]
