@@ -191,6 +191,15 @@ def feature_vectorizer(n: Network) -> None:
     _add(n, "FeatureVectorizer", x, second, inputdimensions=[x.shape[1], second.shape[1]])
 
 
+@draws(f"{CLASSICAL}.OneHotEncoder", styles=FLOAT)
+def one_hot_encoder(n: Network) -> None:
+    """Categories of whole numbers, of which the input has others, too; real numbers are cut."""
+    values = n.random.integers(-6, 7, n.shape(2))
+    x = n.input((values / 2).astype(np.float32) if n.chance(0.4) else values)
+    categories = n.random.permutation(np.arange(-6, 7))[: n.integer(1, 8)]
+    _add(n, "OneHotEncoder", x, cats_int64s=categories.tolist())
+
+
 @draws(f"{CLASSICAL}.LabelEncoder", styles=FLOAT)
 def label_encoder(n: Network) -> None:
     """Half of the elements are keys; values and the default one are of one type."""

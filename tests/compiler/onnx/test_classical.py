@@ -43,6 +43,40 @@ def test_rows_are_scaled_and_normalised(tmp_path: Path) -> None:
     agree(model(tmp_path, "Scaler", rows=whole, offset=[1.0], scale=[0.5]), [whole])
 
 
+def test_categories_become_columns(tmp_path: Path) -> None:
+    """OneHotEncoder of scikit-learn's pipelines: a category that is not listed gives zeros."""
+    for rows in (np.array([[1, 7], [2, -1]], np.int64), np.array([[1.9, 7], [-0.5, 2.25]], np.float32)):
+        agree(model(tmp_path, "OneHotEncoder", rows=rows, cats_int64s=[7, 1, 0]), [rows])
+    m = OnnxMaker()
+    names = m.add("LabelEncoder", m.input(4, dtype=7), domain=DOMAIN, keys_int64s=[1, 2, 3],
+                  values_strings=["red", "green", "blue"])  # fmt: skip
+    columns = m.add("OneHotEncoder", names, domain=DOMAIN, cats_strings=["blue", "red"])
+    agree(m.save(tmp_path / "model.onnx", columns), [np.array([3, 1, 2, 9])])
+
+
+@pytest.mark.parametrize(
+    ("categories", "said"),
+    [
+        ({}, "one of the attributes cats_int64s and cats_strings"),
+        ({"cats_int64s": [1, 2, 1]}, "a category twice"),
+        ({"cats_strings": ["a"]}, "its categories are strings"),
+    ],
+)
+def test_encoders_of_no_categories(tmp_path: Path, categories: dict[str, Any], said: str) -> None:
+    with pytest.raises(MlfError, match=said):
+        load_onnx(model(tmp_path, "OneHotEncoder", rows=np.zeros((1, 2), np.int64), **categories))
+
+
+def test_features_are_joined_from_any_shape(tmp_path: Path) -> None:
+    """FeatureVectorizer takes a vector as one row, and the axes behind the first as features."""
+    m = OnnxMaker()
+    parts = [m.input(*shape, name=name) for name, shape in (("a", (2,)), ("b", (1, 1, 3)), ("c", (1, 2)))]
+    joined = m.add("FeatureVectorizer", *parts, domain=DOMAIN, inputdimensions=[2, 3, 2])
+    random = np.random.default_rng(1)
+    given = [random.standard_normal(shape).astype(np.float32) for shape in ((2,), (1, 1, 3), (1, 2))]
+    agree(m.save(tmp_path / "model.onnx", joined), given)
+
+
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_linear_classifiers(tmp_path: Path, transform: str) -> None:
     three = {"coefficients": COEFFICIENTS, "intercepts": [0.1, 0.2, 0.3], "classlabels_ints": [7, 8, 9]}

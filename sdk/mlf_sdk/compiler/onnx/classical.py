@@ -142,9 +142,10 @@ def _feature_vectorizer(steps: Steps) -> None:
     parts = []
     for position, size in enumerate(sizes):
         x = steps.node.input(position)
-        if x.rank != 2 or x.shape[1] != size:
+        rows = x.shape[0] if x.rank > 1 else 1
+        if not x.rank or x.elements != rows * size:
             refuse(f"input {position} has the shape {x.shape}; rows of {size} features are stated")
-        parts.append(steps.real(position))
+        parts.append(steps.add("Reshape", steps.real(position), steps.constant((rows, size), np.int64)))
     steps.add("Concat", *parts, output=steps.raw.outputs[0], axis=1)
 
 
@@ -157,6 +158,7 @@ EXPANSIONS: Final[dict[str, Callable[[Steps], None]]] = {
     DOMAIN + "LinearClassifier": _linear_classifier,
     DOMAIN + "LinearRegressor": _linear_regressor,
     DOMAIN + "Normalizer": _normalizer,
+    DOMAIN + "OneHotEncoder": encoder.one_hot_encoder,
     DOMAIN + "Scaler": _scaler,
     DOMAIN + "SVMClassifier": svm.svm_classifier,
     DOMAIN + "SVMRegressor": svm.svm_regressor,

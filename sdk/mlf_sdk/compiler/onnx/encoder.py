@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LabelEncoder: a list of keys and values as one operator, or as a table where the keys are strings."""
+"""Encoders of categories: a list of keys and values as one operator, or as a table where the keys are strings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reference import evaluate_one
 
+_REAL, _INT64 = 1, 7  # element types in ONNX's numbers
 _KINDS: Final = ("strings", "int64s", "floats", "tensor")
 _DEFAULTS: Final[dict[str, tuple[str, AttributeValue]]] = {
     "strings": ("default_string", "_Unused"),
@@ -42,14 +43,40 @@ def label_encoder(steps: Steps) -> None:
         refuse(f"its keys are {'numbers' if strings else 'strings'}, and what it reads is not")
     if strings is not None:
         known = dict(reversed([*zip(keys, result, strict=True)]))
-        table = np.array([known.get(one, other) for one in strings], result.dtype)
-        numbers = steps.name()
-        steps.context.bind(numbers, x)  # numbers of their own right: a Gather of strings is something else
-        steps.add("Gather", steps.constant(table, table.dtype.type), numbers, output=steps.raw.outputs[0])
+        _looked_up(steps, np.array([known.get(one, other) for one in strings], result.dtype))
         return
     if x.dtype.kind not in "fi":
         refuse(f"reads {x.dtype}; real numbers and int64 are supported")
     _emit(steps, np.asarray(keys).astype(x.dtype), result, other)
+
+
+def one_hot_encoder(steps: Steps) -> None:
+    """OneHotEncoder: a new last axis with 1 at the place of the category; all 0 where it is not among them."""
+    x, name, output = steps.node.input(), steps.raw.inputs[0], steps.raw.outputs[0]
+    strings = steps.context.strings.get(name)
+    texts, whole = (steps.node.attribute(f"cats_{kind}", ()) for kind in ("strings", "int64s"))
+    if bool(len(texts)) == bool(len(whole)):
+        refuse("one of the attributes cats_int64s and cats_strings names the categories")
+    if len(set(text_of(texts) or whole)) != len(texts) + len(whole):
+        refuse("it names a category twice")
+    if (strings is not None) != bool(len(texts)):
+        refuse(f"its categories are {'strings' if len(texts) else 'numbers'}, and what it reads is not")
+    if strings is not None:
+        _looked_up(steps, np.array([[a == b for b in text_of(texts)] for a in strings], np.float32))
+        return
+    if x.dtype.kind not in "fi":
+        refuse(f"reads {x.dtype}; numbers with a sign are supported")
+    column = steps.add("Reshape", name, steps.constant((*x.shape, 1), np.int64))
+    column = steps.add("Cast", column, to=_INT64)
+    same = steps.add("Equal", column, steps.constant(whole, np.int64))
+    steps.add("Cast", same, output=output, to=_REAL)
+
+
+def _looked_up(steps: Steps, table: Array) -> None:
+    """Add the rows of a table at the numbers of strings, as numbers of their own right: a Gather moves strings."""
+    numbers = steps.name()
+    steps.context.bind(numbers, steps.node.input())
+    steps.add("Gather", steps.constant(table, table.dtype.type), numbers, output=steps.raw.outputs[0])
 
 
 def _listed(steps: Steps, name: str) -> tuple[AttributeValue, str]:

@@ -13,7 +13,7 @@ _STRING: Final = 8  # an element type in ONNX's numbers
 _MOVE: Final = frozenset(
     ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Gather", "Slice", "Expand")
 ) | {"ai.onnx.ml.ArrayFeatureExtractor"}
-_READ: Final = frozenset(("ai.onnx.ml.LabelEncoder",))
+_READ: Final = frozenset(("ai.onnx.ml.LabelEncoder", "ai.onnx.ml.OneHotEncoder"))
 # Attributes whose strings a node gives.
 _GIVEN: Final = ("classlabels_strings", "values_strings", "classes_strings")
 
