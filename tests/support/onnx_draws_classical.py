@@ -196,8 +196,9 @@ def one_hot_encoder(n: Network) -> None:
     """Categories of whole numbers, of which the input has others, too; real numbers are cut."""
     values = n.random.integers(-6, 7, n.shape(2))
     x = n.input((values / 2).astype(np.float32) if n.chance(0.4) else values)
-    categories = n.random.permutation(np.arange(-6, 7))[: n.integer(1, 8)]
-    _add(n, "OneHotEncoder", x, cats_int64s=categories.tolist())
+    categories = n.random.permutation(np.arange(-6, 7)).tolist()
+    given = {"zeros": 0} if n.chance(0.3) else {}  # ONNX Runtime then refuses others at the run
+    _add(n, "OneHotEncoder", x, cats_int64s=categories if given else categories[: n.integer(1, 8)], **given)
 
 
 @draws(f"{CLASSICAL}.LabelEncoder", styles=FLOAT)

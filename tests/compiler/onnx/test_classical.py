@@ -67,6 +67,13 @@ def test_encoders_of_no_categories(tmp_path: Path, categories: dict[str, Any], s
         load_onnx(model(tmp_path, "OneHotEncoder", rows=np.zeros((1, 2), np.int64), **categories))
 
 
+def test_categories_of_bytes_are_refused(tmp_path: Path) -> None:
+    m = OnnxMaker()
+    columns = m.add("OneHotEncoder", m.input(1, 2, dtype=2), domain=DOMAIN, cats_int64s=[1])
+    with pytest.raises(MlfError, match="reads uint8; numbers with a sign"):
+        load_onnx(m.save(tmp_path / "model.onnx", columns))
+
+
 def test_features_are_joined_from_any_shape(tmp_path: Path) -> None:
     """FeatureVectorizer takes a vector as one row, and the axes behind the first as features."""
     m = OnnxMaker()

@@ -42,6 +42,7 @@ _DOUBLES = "of double precision"
 NOT_DRAWN = {
     "ai.onnx.ml.LabelEncoder": dict.fromkeys(("default_string", "keys_strings", "values_strings"), _STRINGS),
     "ai.onnx.ml.LinearClassifier": {"classlabels_strings": _STRINGS},
+    "ai.onnx.ml.OneHotEncoder": {"cats_strings": _STRINGS},
     "ai.onnx.ml.SVMClassifier": {"classlabels_strings": _STRINGS},
     "ai.onnx.ml.TreeEnsembleClassifier": {
         "classlabels_strings": _STRINGS,

@@ -17,6 +17,7 @@ from mlf_sdk.compiler.onnx import (
     movement,
     normalise,
     pointwise,
+    qonnx,
     qoperators,
     recurrent,
     resize,
@@ -61,7 +62,7 @@ _REASONS: Final = dict.fromkeys(
 
 def is_supported(kind: str) -> bool:
     """Return whether a node of this kind has a builder, or becomes other nodes or a constant."""
-    return kind in BUILDERS or kind in EXPANSIONS or kind in _WHEN_READ
+    return kind in BUILDERS or kind in EXPANSIONS or kind in qonnx.EXPANSIONS or kind in _WHEN_READ
 
 
 def reason_of_refusal(kind: str) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import refuse
-from mlf_sdk.compiler.onnx import encoder, ensemble, svm, trees
+from mlf_sdk.compiler.onnx import encoder, ensemble, qonnx, svm, trees
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.onnx.steps import Steps
@@ -21,13 +21,13 @@ from mlf_sdk.compiler.onnx.steps import Steps
 DOMAIN: Final = "ai.onnx.ml."
 
 
-def expand_classical(context: Context, raw: RawNode) -> Sequence[RawNode] | None:
-    """Nodes that stand for an operator of this domain; None for any other one.
+def expand_operator(context: Context, raw: RawNode) -> Sequence[RawNode] | None:
+    """Nodes that stand for an operator of this domain or of QONNX; None for any other one.
 
     Raises:
         UnsupportedError: its attributes don't fit each other or its input.
     """
-    expand = EXPANSIONS.get(raw.kind)
+    expand = EXPANSIONS.get(raw.kind) or qonnx.EXPANSIONS.get(raw.kind)
     if expand is None:
         return None
     steps = Steps(context, raw)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encoders of categories: a list of keys and values as one operator, or as a table where the keys are strings."""
+"""Encoders of categories: keys and values as one operator, or as a table where the keys are strings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def label_encoder(steps: Steps) -> None:
 
 
 def one_hot_encoder(steps: Steps) -> None:
-    """OneHotEncoder: a new last axis with 1 at the place of the category; all 0 where it is not among them."""
+    """OneHotEncoder: a new last axis with 1 at the place of the category; zeros where it has none."""
     x, name, output = steps.node.input(), steps.raw.inputs[0], steps.raw.outputs[0]
     strings = steps.context.strings.get(name)
     texts, whole = (steps.node.attribute(f"cats_{kind}", ()) for kind in ("strings", "int64s"))
@@ -73,7 +73,7 @@ def one_hot_encoder(steps: Steps) -> None:
 
 
 def _looked_up(steps: Steps, table: Array) -> None:
-    """Add the rows of a table at the numbers of strings, as numbers of their own right: a Gather moves strings."""
+    """Add a Gather of a table at the numbers of strings; of strings themselves it would move them."""
     numbers = steps.name()
     steps.context.bind(numbers, steps.node.input())
     steps.add("Gather", steps.constant(table, table.dtype.type), numbers, output=steps.raw.outputs[0])

@@ -17,7 +17,7 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import Graph, UnsupportedError, Value
 from mlf_sdk.compiler.onnx.budget import Budget, BudgetError, elements_of
 from mlf_sdk.compiler.onnx.builders import BUILDERS, is_supported, reason_of_refusal
-from mlf_sdk.compiler.onnx.classical import expand_classical
+from mlf_sdk.compiler.onnx.classical import expand_operator
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.control import spliced
 from mlf_sdk.compiler.onnx.fallback import fallback_to_tvm, whole_graph, without_unread
@@ -233,7 +233,7 @@ def _build(
             if known and (branch := spliced(context, raw)) is not None:
                 pending.extendleft(reversed(branch))
                 continue
-            if known and (simple := expand_classical(context, raw)) is not None:
+            if known and (simple := expand_operator(context, raw)) is not None:
                 pending.extendleft(reversed(simple))
                 continue
             if not is_supported(raw.kind):
