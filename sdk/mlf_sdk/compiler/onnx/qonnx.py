@@ -86,8 +86,8 @@ def _trunc(steps: Steps) -> None:
     y = steps.add("Round", y)
     mode = _mode(steps, "FLOOR")
     if len(given) == 4:
-        lost = np.float32(2.0 ** (_whole(given[2], "width") - _whole(given[3], "width")))
-        y = _ROUNDED[mode](steps, steps.add("Div", y, steps.constant(lost)))
+        power = 2.0 ** (_whole(given[2], "width") - _whole(given[3], "width"))
+        y = _ROUNDED[mode](steps, steps.add("Div", y, steps.constant(power)))
         wanted, point = scale, zero
     else:
         wanted = given[3]
