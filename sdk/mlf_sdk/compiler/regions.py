@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of operators that only move elements: one builder an operator of the field."""
+"""Regions of operators that only move elements: one builder an operator of the field, all `simplified`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def box(
 ) -> Region:
     """A region with one axis for each extent."""
     axes = tuple(Axis(extent=e, source=s, target=t) for e, s, t in zip(extents, source, target, strict=True))
-    return Region(input=input, output=output, source=source_offset, target=target_offset, axes=axes)
+    return simplified(
+        Region(input=input, output=output, source=source_offset, target=target_offset, axes=axes)
+    )
 
 
 def pad(x: Shape, before: Sequence[int], y: Shape) -> Region:
@@ -132,7 +134,7 @@ def pick(x: Shape, places: Sequence[Sequence[int]]) -> Region:
         Axis(extent=len(chosen), source=tuple(place * step for place in chosen), target=to)
         for chosen, step, to in zip(places, strides(x), target, strict=True)
     )
-    return Region(input=0, output=0, source=0, target=0, axes=axes)
+    return simplified(Region(input=0, output=0, source=0, target=0, axes=axes))
 
 
 def stacked_slices(
@@ -174,7 +176,7 @@ def tile(x: Shape, times: Sequence[int], y: Shape) -> Region:
             Axis(extent=count, source=0, target=extent * target),
             Axis(extent=extent, source=source, target=target),
         ]
-    return Region(input=0, output=0, source=0, target=0, axes=tuple(axes))
+    return simplified(Region(input=0, output=0, source=0, target=0, axes=tuple(axes)))
 
 
 def simplified(region: Region) -> Region:
@@ -249,7 +251,7 @@ def order_of(move: Move, x: Shape, y: Shape) -> Shape | None:
         return None
     for order in (TO_LAST, TO_FIRST, (0, 2, 1)):
         same = len(x) == len(order) and tuple(x[i] for i in order) == y
-        if same and move.regions[0] == simplified(transpose(x, order)):
+        if same and move.regions[0] == transpose(x, order):
             return order
     return None
 

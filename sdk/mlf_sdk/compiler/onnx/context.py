@@ -202,6 +202,4 @@ class Context(GraphBuilder):
         self, x: Value, y: Value, parts: tuple[Region, ...], kind: str, fill: float | None = None
     ) -> None:
         """Add copies of regions of one value."""
-        self.emit(
-            Move(**self.common(kind, [x], y), regions=tuple(regions.simplified(p) for p in parts), fill=fill)
-        )
+        self.emit(Move(**self.common(kind, [x], y), regions=parts, fill=fill))

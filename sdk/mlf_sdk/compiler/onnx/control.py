@@ -15,7 +15,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import refuse
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.file import require_onnx
+from mlf_sdk.compiler.onnx.file import foldable
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.qoperators import expand_quantised
 from mlf_sdk.compiler.onnx.raw import RawGraph, RawNode
@@ -205,11 +205,8 @@ def _own(raw: RawNode) -> str:
 
 def _node(raw: RawNode, kind: str, inputs: tuple[str, ...], output: str, **attributes: Any) -> RawNode:  # noqa: ANN401
     """A node in the place of one with graphs."""
-    proto = require_onnx().helper.make_node(kind, inputs, [output], **attributes) if kind != "If" else None
-    return RawNode(
-        number=raw.number, kind=kind, name=raw.name, inputs=inputs, outputs=(output,), attributes=attributes,
-        proto=proto,
-    )  # fmt: skip
+    node = raw.replaced(kind, inputs, output, **attributes)
+    return node if kind == "If" else foldable(node)
 
 
 def _placed(

@@ -54,6 +54,12 @@ def require_onnx() -> OnnxObject:
     return onnx
 
 
+def foldable(node: RawNode) -> RawNode:
+    """A node of a standard operator, computed when the model is read where its inputs are constant."""
+    proto = require_onnx().helper.make_node(node.kind, node.inputs, node.outputs, **node.attributes)
+    return dataclasses.replace(node, proto=proto)
+
+
 def read_onnx(path: Path, faults: FaultCollector, known: frozenset[str]) -> RawModel:
     """Parse the file; raises InputError when it can't be parsed at all.
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.computed import (
     REDUCTIONS,
     GatherElements,
@@ -17,15 +18,13 @@ from mlf_sdk.compiler.computed import (
     TopK,
 )
 from mlf_sdk.compiler.graph import INT64, refuse
-from mlf_sdk.compiler.onnx.blocks import place_of_extreme
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.functions import type_of
 from mlf_sdk.compiler.onnx.movement import moved
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
+from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise, type_of
+from mlf_sdk.compiler.onnx.rows import place_of_extreme
 from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.regions import Axis, Region
 
 
 def gather_nd(context: Context, node: Node) -> None:
@@ -83,12 +82,7 @@ def _checked(indices: Array, extent: int) -> Array:
 
 def _picked(context: Context, node: Node, x: Tensor, places: Array) -> None:
     """Elements at constant places, in the shape of those."""
-    flat = tuple(int(p) for p in places.reshape(-1))
-    part = Region(
-        input=0, output=0, source=0, target=0, axes=(Axis(extent=len(flat), source=flat, target=1),)
-    )
-
-    moved(context, node, x, places.shape, part)
+    moved(context, node, x, places.shape, regions.pick((x.elements,), [places.reshape(-1).tolist()]))
 
 
 def scatter_nd(context: Context, node: Node) -> None:
@@ -153,8 +147,7 @@ def one_hot(context: Context, node: Node) -> None:
 def _element(context: Context, node: Node, values: Tensor, place: int) -> Tensor:
     if values.data is not None:
         return context.constant("", values.data.reshape(-1)[place])
-    part = Region(input=0, output=0, source=place, target=0, axes=(Axis(extent=1, source=1, target=1),))
-    return moved(context, node, values, (), part, name="")
+    return moved(context, node, values, (), regions.pick((values.elements,), [[place]]), name="")
 
 
 def _chosen(

@@ -95,7 +95,6 @@ def transpose(context: Context, node: Node) -> None:
     if sorted(order) != list(range(x.rank)):
         refuse(f"the order {order} of {x.rank} axes")
     shape = tuple(x.shape[i] for i in order)
-
     moved(context, node, x, shape, regions.transpose(x.shape, order))
 
 
@@ -110,15 +109,10 @@ def slice_(context: Context, node: Node) -> None:
         place = axis_of(axis, x.rank)
         if step == 0:
             refuse("a step of 0")
-        chosen = (
-            range(*slice(start, end, step).indices(x.shape[place]))
-            if end > -(1 << 62) or step > 0
-            else range(*slice(start, None, step).indices(x.shape[place]))
-        )
+        chosen = range(x.shape[place])[start:end:step]
         begin[place], stride[place], shape[place] = (chosen.start if len(chosen) else 0), step, len(chosen)
     if 0 in shape:
         refuse(f"an output without elements: {tuple(shape)}")
-
     part = regions.strided_slice(x.shape, begin, stride, tuple(shape))
     moved(context, node, x, tuple(shape), part)
 
@@ -141,7 +135,6 @@ def pad(context: Context, node: Node) -> None:
     if min(shape, default=1) < 1:
         refuse(f"its output would have the shape {shape}")
     real = float(node.data(2, "value").reshape(-1)[0]) if node.has(2) else float(node.attribute("value", 0.0))
-
     if mode == "constant":
         part = _inside(x.shape, before, shape)
         moved(context, node, x, shape, part, fill=real if x.dtype.kind == "f" else int(real))
@@ -185,7 +178,6 @@ def expand(context: Context, node: Node) -> None:
         return
     own = (1,) * (len(shape) - x.rank) + x.shape
     steps = tuple(0 if e == 1 else s for e, s in zip(own, regions.strides(own), strict=True))
-
     moved(context, node, x, shape, regions.box(shape, steps, regions.strides(shape)))
 
 
@@ -196,7 +188,6 @@ def tile(context: Context, node: Node) -> None:
     if len(times) != x.rank:
         refuse(f"{len(times)} repeats of {x.rank} axes")
     shape = tuple(e * t for e, t in zip(x.shape, times, strict=True))
-
     moved(context, node, x, shape, regions.tile(x.shape, times, shape))
 
 
@@ -214,7 +205,6 @@ def gather(context: Context, node: Node) -> None:
     chosen = [int(i) + extent if i < 0 else int(i) for i in indices.data.reshape(-1)]
     if any(not 0 <= i < extent for i in chosen):
         refuse(f"an index outside of the {extent} elements of axis {axis}")
-
     part = regions.gather(x.shape, axis, chosen)
     moved(context, node, x, shape, part)
 
@@ -234,8 +224,7 @@ def concat(context: Context, node: Node) -> None:
     shape[axis] = sum(t.shape[axis] for t in tensors)
     values = [context.value(t) for t in tensors]
     parts = regions.concatenate([v.shape for v in values], axis, tuple(shape))
-    moves = tuple(regions.simplified(p) for p in parts)
-    node.emit(Move, values, tensors[0].dtype, tuple(shape), regions=moves)
+    node.emit(Move, values, tensors[0].dtype, tuple(shape), regions=parts)
 
 
 def split(context: Context, node: Node) -> None:
@@ -260,9 +249,27 @@ def split(context: Context, node: Node) -> None:
         first += size
 
 
+def depth_to_space(context: Context, node: Node) -> None:
+    """DepthToSpace and SpaceToDepth: blocks of height and width from or to channels."""
+    x, b = node.input(), int(node.attribute("blocksize", 0))
+    if x.rank != 4 or b < 1:
+        refuse(f"blocks of {b} in a tensor {x.shape}")
+    (n, c, h, w), by_columns = x.shape, node.attribute("mode", "DCR") == "CRD"
+    if node.kind == "SpaceToDepth":
+        shape, extents = (n, c * b * b, h // b, w // b), (n, c, h // b, b, w // b, b)
+        order = (0, 1, 3, 5, 2, 4) if by_columns else (0, 3, 5, 1, 2, 4)
+    else:
+        shape, depth = (n, c // (b * b), h * b, w * b), c // (b * b)
+        extents = (n, depth, b, b, h, w) if by_columns else (n, b, b, depth, h, w)
+        order = (0, 1, 4, 2, 5, 3) if by_columns else (0, 3, 4, 1, 5, 2)
+    if math.prod(extents) != x.elements:
+        refuse(f"a tensor {x.shape} in blocks of {b} x {b}")
+    moved(context, node, x, shape, regions.transpose(extents, order))
+
+
 BUILDERS: Final[dict[str, Callable[[Context, Node], None]]] = {
     "Identity": identity, "Dropout": identity, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze,
     "Unsqueeze": unsqueeze, "Transpose": transpose, "Slice": slice_,
     "Pad": pad, "Expand": expand, "Tile": tile, "Gather": gather,
-    "Concat": concat, "Split": split,
+    "Concat": concat, "Split": split, "DepthToSpace": depth_to_space, "SpaceToDepth": depth_to_space,
 }  # fmt: skip

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import refuse
+from mlf_sdk.compiler.graph import FLOAT32, refuse
 from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.file import OnnxObject, require_onnx
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Tensor
+from mlf_sdk.compiler.onnx.tensor import Tensor, kept_type
 from mlf_sdk.compiler.operators import Call, Map
 
 BOOL: Final = np.dtype(np.bool_)
@@ -175,12 +176,76 @@ def nary(context: Context, node: Node) -> None:
         elementwise(context, node, "mul", [result, factor])
 
 
+def mod(context: Context, node: Node) -> None:
+    """Mod: the sign of the divisor, or of the dividend with fmod."""
+    a, b = node.input(0), node.input(1)
+    unsigned = a.dtype.kind == "u"  # no sign to follow, whichever is asked for
+    elementwise(context, node, "fmod" if unsigned or node.attribute("fmod", 0) else "mod", [a, b])
+
+
+def power(context: Context, node: Node) -> None:
+    """Pow; small constant powers as products and roots."""
+    a, b = node.input(0), node.input(1)
+    if a.dtype.kind != "f":
+        refuse(f"powers of {a.dtype} are not supported")
+    if b.dtype.kind != "f":
+        if b.data is None:
+            b = elementwise(context, node, "real_cast", [b], dtype=FLOAT32, name="")
+        else:
+            b = context.constant("", b.data.astype(np.float32))
+    simple = {2.0: "mul", 0.5: "sqrt", 1.0: "real_cast", -1.0: "reciprocal"}
+    if (
+        b.data is not None
+        and b.elements == 1
+        and len(b.shape) <= len(a.shape)
+        and float(b.data.reshape(-1)[0]) in simple
+    ):
+        function = simple[float(b.data.reshape(-1)[0])]
+        elementwise(context, node, function, [a, a] if function == "mul" else [a])
+        return
+    elementwise(context, node, "pow", [a, b])
+
+
+def type_of(code: OnnxObject) -> np.dtype[Any]:
+    """Type that an attribute states, as elements are computed."""
+    try:
+        return kept_type(np.dtype(require_onnx().helper.tensor_dtype_to_np_dtype(int(code))))
+    except (KeyError, TypeError):
+        refuse(f"the type {code} is not supported")
+
+
+def cast(context: Context, node: Node) -> None:
+    """Cast and CastLike."""
+    x = node.input()
+    wanted = node.input(1).dtype if node.kind == "CastLike" else type_of(node.attribute("to"))
+    if wanted == x.dtype:
+        context.bind(node.name, x)
+        return
+    function = "truth" if wanted == BOOL else "cast" if wanted.kind in "iu" else "real_cast"
+    elementwise(context, node, function, [x], dtype=wanted)
+
+
+def bit_shift(context: Context, node: Node) -> None:
+    """BitShift; by no less than the width, it leaves nothing."""
+    if any(node.input(i).dtype.kind != "u" for i in (0, 1)):
+        refuse("shifts of numbers with a sign are not supported")
+    function = "shift_left" if node.attribute("direction") == "LEFT" else "shift_right"
+    elementwise(context, node, function, [node.input(0), node.input(1)])
+
+
+def is_inf(context: Context, node: Node) -> None:
+    """IsInf: of one sign or of both."""
+    signs = tuple(float(node.attribute(f"detect_{sign}", 1)) for sign in ("positive", "negative"))
+    elementwise(context, node, "is_inf", [node.input()], parameters=signs, dtype=BOOL)
+
+
 Builder = Callable[[Context, Node], None]
 BUILDERS: Final[dict[str, Builder]] = {
     **dict.fromkeys((*UNARY, *PARAMETERS), unary),
     **dict.fromkeys((*PLAIN, *TRUTH), plain),
     **dict.fromkeys(ARITHMETIC, arithmetic),
     **dict.fromkeys(NARY, nary),
-    "Relu": relu, "Clip": clip, "Gelu": gelu, "Swish": swish,
-    "com.microsoft.QuickGelu": swish,
+    **dict.fromkeys(("Cast", "CastLike"), cast),
+    "BitShift": bit_shift, "Clip": clip, "Gelu": gelu, "IsInf": is_inf, "Mod": mod, "Pow": power,
+    "Relu": relu, "Swish": swish, "com.microsoft.QuickGelu": swish,
 }  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from mlf_sdk.compiler.computed import DynamicQuantise
 from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, UINT8, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.dense import product_shapes
-from mlf_sdk.compiler.onnx.file import require_onnx
+from mlf_sdk.compiler.onnx.file import foldable
 from mlf_sdk.compiler.onnx.layers import computed_convolution, conv_shape
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import elementwise
@@ -28,46 +28,37 @@ from mlf_sdk.compiler.reals import MatMul
 
 Graph = TypeVar("Graph", bound=RawGraph)
 MICROSOFT: Final = "com.microsoft."
-_UNARY: Final = {
-    "QLinearSigmoid": "Sigmoid",
-    "QLinearLeakyRelu": "LeakyRelu",
-    "QLinearSoftmax": "Softmax",
-    "QLinearAveragePool": "AveragePool",
-    "QLinearGlobalAveragePool": "GlobalAveragePool",
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A quantised operator.
+
+    Attributes:
+        kind: the operator on real numbers.
+        operands: axis of the scales of each, by its position; scale and zero point follow it.
+        output: position of the scale of the result, which its zero point follows.
+        bias: position of integers at the scale of the sums; -1: there are none.
+    """
+
+    kind: str
+    operands: dict[int, int]
+    output: int
+    bias: int = -1
+
+
+_LAYERS: Final = {
+    "QGemm": _Layer("Gemm", {0: 1, 3: 1}, 7, bias=6),  # its biases stand in front of the output's scale
+    "QLinearAdd": _Layer("Add", {0: 1, 3: 1}, 6),
+    "QLinearAveragePool": _Layer("AveragePool", {0: 1}, 3),
+    "QLinearConv": _Layer("Conv", {0: 1, 3: 0}, 6, bias=8),
+    "QLinearGlobalAveragePool": _Layer("GlobalAveragePool", {0: 1}, 3),
+    "QLinearLeakyRelu": _Layer("LeakyRelu", {0: 1}, 3),
+    "QLinearMatMul": _Layer("MatMul", {0: 1, 3: 1}, 6),
+    "QLinearMul": _Layer("Mul", {0: 1, 3: 1}, 6),
+    "QLinearSigmoid": _Layer("Sigmoid", {0: 1}, 3),
+    "QLinearSoftmax": _Layer("Softmax", {0: 1}, 3),
 }
-_BINARY: Final = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
-
-
-@dataclass(slots=True)
-class _Expansion:
-    """Nodes that stand for one quantised operator."""
-
-    node: RawNode
-    constants: dict[str, Array]
-    count: int = 0
-
-    def raw(self, kind: str, inputs: tuple[str, ...], output: str, attributes: dict[str, Any]) -> RawNode:
-        self.count += 1
-        return RawNode(
-            number=self.node.number, kind=kind, name=self.node.name, inputs=inputs, outputs=(output,),
-            attributes=attributes, proto=None,
-        )  # fmt: skip
-
-    def dequantised(self, position: int, axis: int) -> tuple[str, RawNode]:
-        """An input with its scale and zero point, which follow it."""
-        name = f"{self.node.outputs[0]}.real{position}"
-        inputs = tuple(self.node.inputs[position : position + 3])
-        return name, self.raw("DequantizeLinear", inputs, name, {"axis": axis})
-
-    def product(self, inputs: tuple[str, str], output: str) -> RawNode:
-        """A product of scales, computed when the model is read where they are constant."""
-        proto = require_onnx().helper.make_node("Mul", inputs, [output])
-        return dataclasses.replace(self.raw("Mul", inputs, output, {}), proto=proto)
-
-    def quantised(self, source: str, position: int) -> RawNode:
-        """The output with the scale and zero point at a position."""
-        inputs = (source, *self.node.inputs[position : position + 2])
-        return self.raw("QuantizeLinear", inputs, self.node.outputs[0], {})
 
 
 def expand_quantised(graph: Graph) -> Graph:
@@ -75,63 +66,48 @@ def expand_quantised(graph: Graph) -> Graph:
     constants = dict(graph.constants)
     nodes: list[RawNode] = []
     for node in graph.nodes:
-        kind = node.kind.removeprefix(MICROSOFT)
-        expansion = _Expansion(node, constants)
+        kind, layer = node.kind.removeprefix(MICROSOFT), _layer_of(node)
         if kind in ("QuantizeLinear", "DequantizeLinear"):
             nodes.append(dataclasses.replace(node, kind=kind))
-        elif node.attributes.get("channels_last"):
+        elif layer is None or len(node.inputs) <= layer.output or node.attributes.get("channels_last"):
             nodes.append(node)
-        elif kind == "QLinearConv" and len(node.inputs) >= 8:
-            nodes += _layer(expansion, "Conv", {0: 1, 3: 0}, 6, bias=8)
-        elif kind == "QLinearMatMul" and len(node.inputs) >= 8:
-            nodes += _layer(expansion, "MatMul", {0: 1, 3: 1}, 6)
-        elif kind == "QGemm" and len(node.inputs) >= 8:  # its biases stand in front of the output's scale
-            axis = 0 if node.attributes.get("transB", 0) else 1
-            nodes += _layer(expansion, "Gemm", {0: 1, 3: axis}, 7, bias=6)
-        elif kind in _BINARY and len(node.inputs) >= 7:
-            nodes += _layer(expansion, _BINARY[kind], {0: 1, 3: 1}, 6)
-        elif kind in _UNARY and len(node.inputs) >= 4:
-            nodes += _layer(expansion, _UNARY[kind], {0: 1}, 3)
-        elif kind == "QLinearConcat" and len(node.inputs) >= 5:
-            nodes += _layer(expansion, "Concat", dict.fromkeys(range(2, len(node.inputs) - 2, 3), 1), 0)
         else:
-            nodes.append(node)
+            nodes += _expanded(node, layer, constants)
     return dataclasses.replace(graph, nodes=tuple(nodes), constants=constants)
 
 
-def _layer(
-    expansion: _Expansion, kind: str, operands: dict[int, int], output: int, bias: int | None = None
-) -> Iterator[RawNode]:
-    """The layer between its dequantised operands and its quantised output.
+def _layer_of(node: RawNode) -> _Layer | None:
+    """The operator of a node, with what follows from its inputs and attributes."""
+    kind = node.kind.removeprefix(MICROSOFT)
+    if kind == "QLinearConcat" and len(node.inputs) >= 5:
+        return _Layer("Concat", dict.fromkeys(range(2, len(node.inputs) - 2, 3), 1), 0)
+    if kind == "QGemm" and node.attributes.get("transB"):
+        return dataclasses.replace(_LAYERS[kind], operands={0: 1, 3: 0})
+    return _LAYERS.get(kind)
 
-    Args:
-        operands: axis of the scales of each, by the position of the operand.
-        output: position of its scale.
-        bias: position of integers at the scale of the sums, if there are any.
-    """
-    node = expansion.node
-    names = []
-    for position, axis in operands.items():
-        name, result = expansion.dequantised(position, axis)
-        names.append(name)
-        yield result
-    if bias is not None and len(node.inputs) > bias and node.inputs[bias]:
-        names.append(f"{node.outputs[0]}.bias")
-        yield from _bias(expansion, bias, names[-1])
-    real = f"{node.outputs[0]}.real"
+
+def _expanded(node: RawNode, layer: _Layer, constants: dict[str, Array]) -> Iterator[RawNode]:
+    """The layer between its dequantised operands and its quantised output."""
+    output = node.outputs[0]
+    names = [f"{output}.real{position}" for position in layer.operands]
+    for name, (position, axis) in zip(names, layer.operands.items(), strict=True):
+        yield node.replaced("DequantizeLinear", node.inputs[position : position + 3], name, axis=axis)
+    if layer.bias >= 0 and len(node.inputs) > layer.bias and node.inputs[layer.bias]:
+        names.append(f"{output}.bias")
+        yield from _bias(node, layer.bias, names[-1], constants)
     attributes = {k: v for k, v in node.attributes.items() if k != "channels_last"}
-    yield expansion.raw(kind, tuple(names), real, attributes)
-    yield expansion.quantised(real, output)
+    yield node.replaced(layer.kind, names, f"{output}.real", **attributes)
+    scales = node.inputs[layer.output : layer.output + 2]
+    yield node.replaced("QuantizeLinear", (f"{output}.real", *scales), output)
 
 
-def _bias(expansion: _Expansion, position: int, name: str) -> Iterator[RawNode]:
+def _bias(node: RawNode, position: int, name: str, constants: dict[str, Array]) -> Iterator[RawNode]:
     """Biases as real numbers: their scale is the product of those of the operands, and of alpha."""
-    node, scale = expansion.node, f"{name}.scale"
-    alpha = float(node.attributes.get("alpha", 1.0))
-    expansion.constants[f"{name}.alpha"] = np.array(alpha, np.float32)
-    yield expansion.product((f"{name}.alpha", node.inputs[1]), f"{scale}.input")
-    yield expansion.product((f"{scale}.input", node.inputs[4]), scale)
-    yield expansion.raw("DequantizeLinear", (node.inputs[position], scale), name, {"axis": 0})
+    constants[f"{name}.alpha"] = np.array(float(node.attributes.get("alpha", 1.0)), np.float32)
+    scale = f"{name}.scale"
+    yield foldable(node.replaced("Mul", (f"{name}.alpha", node.inputs[1]), f"{scale}.input"))
+    yield foldable(node.replaced("Mul", (f"{scale}.input", node.inputs[4]), scale))
+    yield node.replaced("DequantizeLinear", (node.inputs[position], scale), name, axis=0)
 
 
 _INT16: Final = np.dtype(np.int16)

@@ -32,6 +32,13 @@ class RawNode:
     proto: Any = field(repr=False)
     captured: tuple[str, ...] = ()
 
+    def replaced(self, kind: str, inputs: Iterable[str], output: str, /, **attributes: Any) -> RawNode:  # noqa: ANN401
+        """A node of a standard operator, one of those that stand for this one."""
+        return RawNode(
+            number=self.number, kind=kind, name=self.name, inputs=tuple(inputs), outputs=(output,),
+            attributes=attributes, proto=None,
+        )  # fmt: skip
+
     @property
     def place(self) -> str:
         """The node in a message."""

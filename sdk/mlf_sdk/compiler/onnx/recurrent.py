@@ -14,7 +14,6 @@ from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import UNLIMITED, Array, FullyConnected, Move
 from mlf_sdk.compiler.recurrences import Cell, Recurrent
-from mlf_sdk.compiler.regions import Region
 
 GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _DEFAULTS: Final = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
@@ -86,9 +85,8 @@ class _Layer:
         if self.directions == 1:
             return self.context.value(self.context.reshaped("", tensor, shape))
         value = self.context.add(tensor.name, FLOAT32, shape)
-        part = regions.split(source.shape, 0, [(1, *shape)] * self.directions)[direction]
-        self.context.move(source, value, (Region(
-            input=0, output=0, source=part.source, target=0, axes=part.axes),), self.node.kind)  # fmt: skip
+        part = regions.strided_slice(source.shape, (direction, 0, 0), (1, 1, 1), (1, *shape))
+        self.context.move(source, value, (part,), self.node.kind)
         return value
 
     def direction(self, d: int) -> list[Value]:
@@ -148,9 +146,7 @@ class _Layer:
                         target_offset=d * (step[1] if whole else step[0]),
                     )
                 )  # fmt: skip
-            self.context.emit(
-                Move(**self.node.common(parts, y), regions=tuple(regions.simplified(p) for p in pieces))
-            )
+            self.context.emit(Move(**self.node.common(parts, y), regions=tuple(pieces)))
 
 
 BUILDERS: Final = dict.fromkeys(GATES, recurrent)

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of softmax, reductions, normalisation, interpolation and recurrent layers."""
+"""Builders of what goes along axes: softmax, reductions, lengths, running sums, places of extremes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import FLOAT32, refuse
+from mlf_sdk.compiler.computed import ArgExtreme
+from mlf_sdk.compiler.graph import FLOAT32, INT64, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
-from mlf_sdk.compiler.onnx.tensor import axis_of
+from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
 from mlf_sdk.compiler.operators import Softmax
-from mlf_sdk.compiler.reals import Reduce, Reduction
+from mlf_sdk.compiler.reals import Accumulate, Reduce, Reduction
 
 REDUCTIONS: Final = {
     "ReduceSum": Reduction.SUM, "ReduceMean": Reduction.MEAN, "ReduceMax": Reduction.MAX,
@@ -81,8 +82,36 @@ def lp_normalization(context: Context, node: Node) -> None:
     elementwise(context, node, "div", [x, length])
 
 
+def arg_extreme(context: Context, node: Node) -> None:
+    """ArgMax and ArgMin."""
+    axis = axis_of(int(node.attribute("axis", 0)), node.input().rank)
+    last = bool(node.attribute("select_last_index", 0))
+    place_of_extreme(node, axis, keep=bool(node.attribute("keepdims", 1)), name=node.name, last=last)
+
+
+def place_of_extreme(node: Node, axis: int, *, keep: bool, name: str, last: bool = False) -> Tensor:
+    """Place of the largest element (of the smallest, for ArgMin) of the input along an axis.
+
+    Args:
+        last: of equal elements the last one's, not the first one's.
+    """
+    x, smallest = node.input(), node.kind == "ArgMin"
+    shape = (*x.shape[:axis], *((1,) if keep else ()), *x.shape[axis + 1 :])
+    return node.emit(ArgExtreme, [x], INT64, shape, name, axis=axis, smallest=smallest, last=last)
+
+
+def cum_sum(context: Context, node: Node) -> None:
+    """CumSum."""
+    x = node.input()
+    axis = axis_of(int(node.data(1, "axis").reshape(-1)[0]), x.rank)
+    fields: dict[str, Any] = {name: bool(node.attribute(name, 0)) for name in ("exclusive", "reverse")}
+    node.emit(Accumulate, [x], x.dtype, x.shape, axis=axis, **fields)
+
+
 BUILDERS: Final[dict[str, Callable[[Context, Node], None]]] = {
     **dict.fromkeys(REDUCTIONS, reduction),
+    **dict.fromkeys(("ArgMax", "ArgMin"), arg_extreme),
+    "CumSum": cum_sum,
     "LpNormalization": lp_normalization,
     **dict.fromkeys(("Softmax", "LogSoftmax"), softmax),
 }

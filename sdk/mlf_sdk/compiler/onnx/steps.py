@@ -11,7 +11,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import FLOAT32, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.file import AttributeValue, require_onnx
+from mlf_sdk.compiler.onnx.file import AttributeValue, foldable
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
 from mlf_sdk.compiler.onnx.tensor import Shape
@@ -51,13 +51,7 @@ class Steps:
     def add(self, kind: str, *inputs: str, output: str = "", **attributes: AttributeValue) -> str:
         """A node of a standard operator, which is computed at once where what it reads is constant."""
         output = output or self.name()
-        proto = require_onnx().helper.make_node(kind, inputs, [output], **attributes)
-        self.nodes.append(
-            RawNode(
-                number=self.raw.number, kind=kind, name=self.raw.name, inputs=inputs, outputs=(output,),
-                attributes=attributes, proto=proto,
-            )
-        )  # fmt: skip
+        self.nodes.append(foldable(self.raw.replaced(kind, inputs, output, **attributes)))
         return output
 
     def emit(

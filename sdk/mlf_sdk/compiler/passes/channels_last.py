@@ -86,7 +86,7 @@ class Layout:
             return self.reshaped(operator, x, y, position)
         like = Move(
             number=operator.number, kind="Transpose", inputs=(), outputs=(),
-            regions=(regions.simplified(regions.transpose(given.shape, order)),),
+            regions=(regions.transpose(given.shape, order),),
         )  # fmt: skip
         return self.insert(like, x, y, position)
 
@@ -157,6 +157,6 @@ class Layout:
             source = x if keeps else self.transposed(operator, x, TO_FIRST, position)
             back: Operator = Reshape(number=number, kind="Reshape", inputs=(source,), outputs=outputs)
         else:
-            parts = (regions.simplified(regions.transpose(given.shape, TO_FIRST)),)
+            parts = (regions.transpose(given.shape, TO_FIRST),)
             back = Move(number=number, kind="Transpose", inputs=(x,), outputs=outputs, regions=parts)
         self.rewrite.put(position, back)

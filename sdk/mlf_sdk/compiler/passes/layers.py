@@ -121,8 +121,7 @@ def _padding(graph: Graph, operator: Operator) -> tuple[int, int] | None:
     row = y.shape[2] * y.shape[3]
     offset = operator.regions[0].target
     before = offset // row, offset % row // y.shape[3]
-    padded = regions.simplified(regions.pad(x.shape, (0, *before, 0), y.shape))
-    return before if operator.regions == (padded,) else None
+    return before if operator.regions == (regions.pad(x.shape, (0, *before, 0), y.shape),) else None
 
 
 MAX_INPUTS: Final = 8

@@ -10,7 +10,7 @@ import numpy as np
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.operators import Convert
-from mlf_sdk.compiler.regions import Axis, Region, strides
+from mlf_sdk.compiler.regions import Region, strides
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
@@ -108,9 +108,8 @@ def gather_nd(context: Context, operator: RawOperator) -> None:
         refuse(f"an index outside of an input of shape {x.shape}")
     inner = math.prod(x.shape[depth:])
     expect_shape(y, (*where.shape[:-1], *x.shape[depth:]))
-    offsets = tuple(int(o) for o in rows @ np.array(strides(x.shape)[:depth], np.int64))
-    axes = (Axis(extent=len(offsets), source=offsets, target=inner), Axis(extent=inner, source=1, target=1))
-    move(context, operator, [x], [y], (Region(input=0, output=0, source=0, target=0, axes=axes),))
+    places = (rows @ np.array(strides(x.shape[:depth]), np.int64)).tolist()
+    move(context, operator, [x], [y], (regions.pick((x.elements // inner, inner), (places, range(inner))),))
 
 
 def reverse(context: Context, operator: RawOperator) -> None:

@@ -38,9 +38,7 @@ def move(
         if x.dtype != outputs[0].dtype:
             refuse(f"tensors of types {x.dtype} and {outputs[0].dtype}")
     context.copy_stored(operator, *inputs, *outputs)
-    context.add_operator(
-        Move, operator, inputs, *outputs, regions=tuple(regions.simplified(r) for r in moved), fill=fill
-    )
+    context.add_operator(Move, operator, inputs, *outputs, regions=moved, fill=fill)
 
 
 def reshape(context: Context, operator: RawOperator) -> None:

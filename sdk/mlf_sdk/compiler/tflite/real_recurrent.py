@@ -103,9 +103,7 @@ def _shifted(context: Context, operator: RawOperator, fresh: Value, state: int, 
         regions.box((batches, filters, memory - 1), steps, steps, source_offset=1),
         regions.box((batches, filters), (filters, 1), steps[:2], target_offset=memory - 1, input=1),
     )
-    context.add_operator(
-        Move, operator, [old, fresh], lines, regions=tuple(regions.simplified(r) for r in moved)
-    )
+    context.add_operator(Move, operator, [old, fresh], lines, regions=moved)
     context.add_operator(WriteState, operator, [lines], state=state)
     return lines
 

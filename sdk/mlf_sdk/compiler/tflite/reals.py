@@ -191,9 +191,7 @@ def turn(context: Context, operator: RawOperator, x: Value) -> Value:
     rank = len(x.shape)
     order = (*range(rank - 2), rank - 1, rank - 2)
     y = context.add(f"{x.name}_turned", x.dtype, tuple(x.shape[i] for i in order), x.quantisation)
-    context.add_operator(
-        Move, operator, [x], y, regions=(regions.simplified(regions.transpose(x.shape, order)),)
-    )
+    context.add_operator(Move, operator, [x], y, regions=(regions.transpose(x.shape, order),))
     return context.values[y.id]
 
 

@@ -130,7 +130,7 @@ def _turn(context: Context, operator: RawOperator, x: Value, y: Value) -> None:
         context.add_operator(Reshape, operator, [x], y)
         return
     region = regions.box(x.shape, regions.strides(x.shape), (rest, first * rest, 1))
-    context.add_operator(Move, operator, [x], y, regions=(regions.simplified(region),))
+    context.add_operator(Move, operator, [x], y, regions=(region,))
 
 
 def _check(

@@ -199,4 +199,4 @@ def _add_state(context: Context, operator: RawOperator, initial: Array) -> int:
 
 
 def _move(context: Context, operator: RawOperator, inputs: list[Value], y: Value, *moved: Region) -> None:
-    context.add_operator(Move, operator, inputs, y, regions=tuple(regions.simplified(r) for r in moved))
+    context.add_operator(Move, operator, inputs, y, regions=moved)
