@@ -144,6 +144,10 @@ class UnsupportedError(InputError):
     """An operator that can't be compiled; the message says why and what to do."""
 
 
+UNREADABLE: Final = (UnsupportedError, ArithmeticError, LookupError, TypeError, ValueError)
+"""Errors of a builder; arguments that contradict each other end in those of arithmetic."""
+
+
 class ShapeError(UnsupportedError):
     """An output that is stated with another shape than the one that follows from its operator."""
 

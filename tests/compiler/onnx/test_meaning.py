@@ -10,45 +10,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from compiled_models import KernelRunner
-from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.onnx.load import load_onnx
-from mlf_sdk.compiler.options import Goal
-from mlf_sdk.compiler.reference import Interpreter
-from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.errors import MlfError
-from mlf_sdk.frontends.mlf.compiled import archive_of
-from onnx_models import Array, OnnxMaker
-
-ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
-
-
-def answers(m: OnnxMaker, folder: Path, *given: Array) -> tuple[Array, list[Array]]:
-    """Result of the last node by ONNX Runtime, node by node; by the reference, and by the kernels of two goals."""
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    path = m.save(folder / "m.onnx", m.nodes[-1].output[0])
-    session = ort.InferenceSession(str(path), options)
-    (wanted,) = session.run(None, {i.name: x for i, x in zip(session.get_inputs(), given, strict=True)})
-    graph = load_onnx(path)
-    found = Interpreter(graph).run(list(given))
-    for goal in (Goal.BALANCED, Goal.SIZE):
-        archive = archive_of(compile_graph(graph, Choice(goal=goal)))
-        found += KernelRunner(archive, folder, ("-O0",)).run(list(given))
-    return wanted, found
-
-
-def agree(m: OnnxMaker, folder: Path, *given: Array) -> None:
-    wanted, found = answers(m, folder, *given)
-    for one in found:
-        if wanted.dtype.kind == "f":
-            np.testing.assert_allclose(one.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-6)
-        else:
-            np.testing.assert_array_equal(one.reshape(wanted.shape), wanted)
-
-
-def reals(*shape: int) -> Array:
-    return np.random.default_rng(7).uniform(-2, 2, shape).astype(np.float32)
+from onnx_answers import agree, answers, reals
+from onnx_models import OnnxMaker
 
 
 @pytest.mark.parametrize(("kind", "count"), [("RNN", 1), ("GRU", 2), ("LSTM", 3)])
@@ -314,22 +279,3 @@ def test_not_a_number_is_the_largest(largest: int, tmp_path: Path) -> None:
     x[3, 2] = x[3, 3]
     agree(m, tmp_path, x)
     assert np.isnan(answers(m, tmp_path, x)[0]).sum() > 4
-
-
-@pytest.mark.parametrize("computed", [False, True])
-@pytest.mark.parametrize("limits", [(2.0, -1.0), (-1.0, 1.0)])
-def test_limits_in_any_order(limits: tuple[float, float], computed: bool, tmp_path: Path) -> None:
-    """Clip is the lower limit first, then the upper one: all is the upper one where it is below the lower one."""
-    x = reals(3, 4)
-    x[0, 0] = np.nan
-    m = OnnxMaker(4)
-    values = [np.float32(limit) for limit in limits]
-    inputs = (m.input(name="a"), m.input(name="b")) if computed else [m.constant(v) for v in values]
-    m.add("Clip", m.input(3, 4), *inputs)
-    agree(m, tmp_path, *(np.asarray(v) for v in values if computed), x)
-
-
-def test_limits_of_whole_numbers_in_any_order(tmp_path: Path) -> None:
-    m = OnnxMaker(5)
-    m.add("Clip", m.input(8, dtype=TensorProto.INT32), *(m.constant(np.int32(v)) for v in (3, -2)))
-    agree(m, tmp_path, np.arange(-4, 4, dtype=np.int32))

@@ -76,7 +76,11 @@ def _slices(graph: Graph, operator: Move) -> tuple[int, ...]:
 
 def fill_value(value: float) -> str:
     """C text of what fills the places that no region writes."""
-    return repr(value) if np.isfinite(value) else "INFINITY" if value > 0 else "-INFINITY"
+    if isinstance(value, int) and not -(1 << 31) < value < 1 << 31:
+        return "INT64_MIN" if value == -(1 << 63) else f"INT64_C({value})"
+    return (
+        "NAN" if np.isnan(value) else repr(value) if abs(value) < np.inf else f"{'-' * (value < 0)}INFINITY"
+    )
 
 
 def _copy(region: Region, names: dict[int, str], size: int) -> str:

@@ -52,7 +52,13 @@ def reduce(graph: Graph, operator: Reduce) -> Kernel:
         value = saturated(scaled(f"(int32_t)(sum - (uint32_t)({count * x.zero_point}))", by), y)
     first = ""
     if operator.function is Reduction.LOG_SUM_EXP:
-        first = f"        {kind} most = t[0];\n{inner}\n        {{\n            most = t[{at}] > most ? t[{at}] : most;\n        }}\n"
+        first = f"""        {kind} most = t[0];
+{inner}
+        {{
+            most = t[{at}] > most ? t[{at}] : most;
+        }}
+        most = most > -INFINITY && most < INFINITY ? most : 0;
+"""
     start = "t[0]" if start == "v" else start
     body = f"""{chr(10).join(loops("k", extents))}
     {{

@@ -18,7 +18,7 @@ from mlf_sdk.compiler.graph import FLOAT32, GraphBuilder, Value, refuse
 from mlf_sdk.compiler.onnx.budget import Budget
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, kept
-from mlf_sdk.compiler.operators import Array, Convert, Move, Reshape
+from mlf_sdk.compiler.operators import Array, Convert, Move, Operator, Reshape
 from mlf_sdk.compiler.regions import (
     TO_FIRST,
     TO_LAST,
@@ -86,11 +86,14 @@ class Context(GraphBuilder):
     ) -> tuple[Tensor, Value]:
         """A new tensor, and the value that an operator writes."""
         value = self.add(name, dtype, shape_with_channels_last(shape) if nhwc else shape, quantisation)
-        return self.bind(name, Tensor.of_value(value, shape, nhwc=nhwc)), value
+        tensor = Tensor.of_value(value, shape, nhwc=nhwc)
+        if not tensor.elements:
+            tensor = Tensor(name=name, dtype=dtype, shape=shape, data=np.zeros(shape, dtype))
+        return self.bind(name, tensor), value
 
     def reshaped(self, name: str, tensor: Tensor, shape: Shape) -> Tensor:
         """The same elements in another shape; costs nothing until its value is asked for."""
-        if int(np.prod(shape, dtype=np.int64)) != tensor.elements:
+        if min(shape, default=0) < 0 or int(np.prod(shape, dtype=np.int64)) != tensor.elements:
             refuse(f"{tensor.elements} elements can't have the shape {shape}")
         if shape == tensor.shape:
             return self.bind(name, tensor)
@@ -104,6 +107,11 @@ class Context(GraphBuilder):
         return self.bind(name, result)
 
     # Values
+
+    def emit(self, operator: Operator) -> None:
+        """Add an operator, but for one that has nothing to write: tensors without elements are constant."""
+        if any(self.values[number].elements for number in operator.outputs):
+            super().emit(operator)
 
     def value(self, tensor: Tensor) -> Value:
         """Value in the order of ONNX."""

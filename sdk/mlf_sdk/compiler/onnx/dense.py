@@ -18,7 +18,7 @@ from mlf_sdk.compiler.reals import MatMul, Reduce, Reduction
 
 
 def gemm(context: Context, node: Node) -> None:
-    """Gemm: a layer where its second operand is constant, a product of matrices otherwise."""
+    """Gemm: a layer where its second operand is a real constant, a product of matrices otherwise."""
     a, b = node.input(0), node.input(1)
     alpha, beta = float(node.attribute("alpha", 1.0)), float(node.attribute("beta", 1.0))
     if a.rank != 2 or b.rank != 2:
@@ -34,7 +34,7 @@ def gemm(context: Context, node: Node) -> None:
     c = node.input(2) if node.has(2) else None
     if c is not None:
         check_broadcast(c, shape)
-    if b.known is None:
+    if b.known is None or a.dtype.kind != "f":
         name = node.name if c is None else ""
         b = b if turned else _turned(context, b)
         y = node.emit(MatMul, [a, b], a.dtype, shape, name if alpha == 1.0 else "")
@@ -107,14 +107,16 @@ def matrix_product(
 def _scaled(context: Context, node: Node, x: Tensor, by: float, name: str) -> Tensor:
     if by == 1.0:
         return x
+    factor = np.array([by], x.dtype)
+    if x.dtype.kind != "f" and factor[0] != by:
+        refuse(f"{x.dtype} times {by}")
     if x.known is not None:
-        return context.constant(name, x.known * np.float32(by))
-    factor = context.constant("", np.array([by], np.float32))
-    return _binary(node, "mul", (x, factor), x.shape, name)
+        return context.constant(name, x.known * factor[0])
+    return _binary(node, "mul", (x, context.constant("", factor)), x.shape, name)
 
 
 def _binary(node: Node, function: str, tensors: tuple[Tensor, Tensor], shape: Shape, name: str) -> Tensor:
-    """Sum or product of real numbers."""
+    """Sum or product of numbers of one type."""
     return node.emit(Map, tensors, tensors[0].dtype, shape, name, expression=Call.of(function, 2))
 
 

@@ -14,7 +14,7 @@ from mlf_sdk.compiler.graph import FLOAT32, INT32, Value, refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector
-from mlf_sdk.compiler.onnx.window import Part, extents_of, parts_of, space_of, two
+from mlf_sdk.compiler.onnx.window import Part, extents_of, parts_of, space_of, steps_of, two
 from mlf_sdk.compiler.operators import UNLIMITED, Array, Call, Conv2D, Convolve, DepthwiseConv2D, Map, Window
 from mlf_sdk.compiler.regions import Region, shape_with_channels_last, with_channels_last
 
@@ -150,15 +150,15 @@ def conv_transpose(context: Context, node: Node) -> None:
     """ConvTranspose: a convolution of the input with zeros in between, the weights turned round."""
     x, weights = node.input(0), node.input(1)
     space, groups = space_of(x, most=2), int(node.attribute("group", 1))
-    rank = len(space)
-    size = weights.shape[2:]
-    strides = node.integers("strides", (1,) * rank)
-    dilations = node.integers("dilations", (1,) * rank)
-    extra = node.integers("output_padding", (0,) * rank)
+    rank, size = len(space), weights.shape[2:]
     if groups < 1 or weights.rank != x.rank or x.shape[1] != weights.shape[0] or x.shape[1] % groups:
         refuse(f"weights {weights.shape} don't fit an input {x.shape} in {groups} groups")
+    strides, dilations, stated_pads = steps_of(node, rank, size)
+    extra = node.integers("output_padding", (0,) * rank)
+    if len(extra) != rank or min(extra) < 0:
+        refuse(f"its attribute output_padding is {extra}; {rank} numbers from 0 on are needed")
     reach = [(k - 1) * d + 1 for k, d in zip(size, dilations, strict=True)]
-    pads = list(node.integers("pads", (0,) * 2 * rank))
+    pads = list(stated_pads)
     stated = node.attribute("output_shape")
     mode = node.attribute("auto_pad", "NOTSET")
     full = [(space[a] - 1) * strides[a] + reach[a] + extra[a] for a in range(rank)]

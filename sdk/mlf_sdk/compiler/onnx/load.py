@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.graph import Graph, UnsupportedError, Value
+from mlf_sdk.compiler.graph import UNREADABLE, Graph, UnsupportedError, Value
 from mlf_sdk.compiler.onnx.budget import Budget, BudgetError, elements_of
 from mlf_sdk.compiler.onnx.builders import BUILDERS, is_supported, reason_of_refusal
 from mlf_sdk.compiler.onnx.classical import expand_operator
@@ -28,7 +28,7 @@ from mlf_sdk.compiler.onnx.qoperators import expand_quantised
 from mlf_sdk.compiler.onnx.raw import RawInput, RawModel, RawNode
 from mlf_sdk.compiler.onnx.strings import carry_strings, named_labels
 from mlf_sdk.compiler.onnx.tensor import Tensor, kept_type
-from mlf_sdk.compiler.operators import Reshape
+from mlf_sdk.compiler.operators import Move, Reshape
 from mlf_sdk.compiler.options import Generation, Kernels
 from mlf_sdk.compiler.passes.integer_layers import settled
 from mlf_sdk.errors import FaultCollector
@@ -248,7 +248,7 @@ def _build(
         except BudgetError as error:
             faults.add(raw.place, error.what)
             faults.raise_if_any()
-        except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
+        except UNREADABLE as error:
             faults.add(raw.place, f"damaged, or of a form that is not known: {str(error)[:200]}")
             refused.add(raw.number)
         node_of += [raw.number] * (len(context.operators) - len(node_of))
@@ -268,7 +268,8 @@ def _result(context: Context, tensor: Tensor, name: str, taken: set[int]) -> int
             context.emit(Reshape(**context.common("Identity", [value], result)))
         else:
             steps = regions.strides(value.shape)
-            context.move(value, result, (regions.box(value.shape, steps, steps),), "Constant")
+            parts = (regions.box(value.shape, steps, steps),)  # also of no elements: an output is written
+            context.operators.append(Move(**context.common("Constant", [value], result), regions=parts))
         return result.id
     if value.name != name:
         context.values[value.id] = dataclasses.replace(value, name=name)

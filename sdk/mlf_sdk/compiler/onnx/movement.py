@@ -84,6 +84,8 @@ def unsqueeze(context: Context, node: Node) -> None:
     axes = node.integers("axes", position=1)
     rank = x.rank + len(axes)
     places = {axis_of(a, rank) for a in axes}
+    if len(places) < len(axes):
+        refuse(f"its axes {axes} name one twice")
     rest = iter(x.shape)
     context.reshaped(node.name, x, tuple(1 if a in places else next(rest) for a in range(rank)))
 
@@ -111,8 +113,6 @@ def slice_(context: Context, node: Node) -> None:
             refuse("a step of 0")
         chosen = range(x.shape[place])[start:end:step]
         begin[place], stride[place], shape[place] = (chosen.start if len(chosen) else 0), step, len(chosen)
-    if 0 in shape:
-        refuse(f"an output without elements: {tuple(shape)}")
     part = regions.strided_slice(x.shape, begin, stride, tuple(shape))
     moved(context, node, x, tuple(shape), part)
 
@@ -134,10 +134,10 @@ def pad(context: Context, node: Node) -> None:
     shape = tuple(b + e + a for b, e, a in zip(before, x.shape, after, strict=True))
     if min(shape, default=1) < 1:
         refuse(f"its output would have the shape {shape}")
-    real = float(node.data(2, "value").reshape(-1)[0]) if node.has(2) else float(node.attribute("value", 0.0))
     if mode == "constant":
-        part = _inside(x.shape, before, shape)
-        moved(context, node, x, shape, part, fill=real if x.dtype.kind == "f" else int(real))
+        value = node.data(2, "value").reshape(-1)[0] if node.has(2) else node.attribute("value", 0.0)
+        fill = float(value) if x.dtype.kind == "f" else int(value)
+        moved(context, node, x, shape, _inside(x.shape, before, shape), fill=fill)
     else:
         places = [_places(e, b, n, mode) for e, b, n in zip(x.shape, before, shape, strict=True)]
         moved(context, node, x, shape, regions.pick(x.shape, places))

@@ -112,9 +112,9 @@ def _clip_limits(node: Node) -> tuple[float, float]:
     """Limits of a Clip, attributes before version 11; in the wrong order, all is the upper one."""
     if any(node.has(i) and node.input(i).elements != 1 for i in (1, 2)):
         refuse("limits of several elements")
-    low = node.data(1, "limit").reshape(-1)[0] if node.has(1) else node.attribute("min", -math.inf)
-    high = node.data(2, "limit").reshape(-1)[0] if node.has(2) else node.attribute("max", math.inf)
-    return min(float(low), float(high)), float(high)
+    low = node.data(1, "limit").item() if node.has(1) else node.attribute("min", -math.inf)
+    high = node.data(2, "limit").item() if node.has(2) else node.attribute("max", math.inf)
+    return min(low, high), high
 
 
 def _clip_whole(context: Context, node: Node, x: Tensor, limits: tuple[float, float]) -> None:

@@ -49,18 +49,7 @@ def parts_of(node: Node, space: tuple[int, ...], size: tuple[int, ...]) -> tuple
         space: height and width of the input, its one axis, or three.
         size: of the window.
     """
-    rank = len(space)
-    strides = node.integers("strides", (1,) * rank)
-    dilations = node.integers("dilations", (1,) * rank)
-    pads = node.integers("pads", (0,) * 2 * rank)
-    if (len(size), len(strides), len(dilations), len(pads)) != (rank, rank, rank, 2 * rank):
-        refuse(f"its window doesn't have {rank} axes, which its input has")
-    if (
-        min((*size, *strides, *dilations)) < 1
-        or min(pads) < 0
-        or max((*strides, *dilations, *pads)) > MAX_ELEMENTS
-    ):
-        refuse("its window has an extent, a stride or a padding that is not possible")
+    rank, (strides, dilations, _) = len(space), steps_of(node, len(space), size)
     output: tuple[int, ...] = ()
     before, after = padding_of(node, space, size)
     for axis in range(rank):
@@ -88,6 +77,22 @@ def parts_of(node: Node, space: tuple[int, ...], size: tuple[int, ...]) -> tuple
         Part(window=deep, space=(space[0], pixels), output=(output[0], pixels), after=(after[0], 0)),
         plane,
     )
+
+
+def steps_of(node: Node, rank: int, size: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Strides and dilations of a window over ``rank`` axes, and its stated padding.
+
+    Raises:
+        UnsupportedError: they contradict each other, or are not possible.
+    """
+    strides, dilations = (node.integers(name, (1,) * rank) for name in ("strides", "dilations"))
+    pads = node.integers("pads", (0,) * 2 * rank)
+    if (len(size), len(strides), len(dilations), len(pads)) != (rank, rank, rank, 2 * rank):
+        refuse(f"its window doesn't have {rank} axes, which its input has")
+    steps = (*size, *strides, *dilations)
+    if min(steps) < 1 or min(pads) < 0 or max(*steps, *pads) > MAX_ELEMENTS:
+        refuse("its window has an extent, a stride or a padding that is not possible")
+    return strides, dilations, pads
 
 
 def extents_of(parts: tuple[Part, ...], rank: int) -> tuple[int, ...]:

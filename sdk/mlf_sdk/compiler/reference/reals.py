@@ -30,6 +30,13 @@ def mat_mul(graph: Graph, operator: reals.MatMul, inputs: list[Array], states: S
     return [np.matmul(left, inputs[1].astype(wide))]
 
 
+def _log_sum_exp(x: Array, axes: tuple[int, ...]) -> Array:
+    """Logarithm of sums of exponentials, of numbers less the largest one, so that they stay finite."""
+    most = x.max(axis=axes, keepdims=True)
+    most = np.where(np.isfinite(most), most, 0)
+    return np.asarray(np.log(np.exp(x - most).sum(axis=axes)) + most.squeeze(axes))
+
+
 _REDUCTIONS: Final[dict[Reduction, Callable[[Array, tuple[int, ...]], Array]]] = {
     Reduction.SUM: lambda x, axes: x.sum(axis=axes),
     Reduction.MEAN: lambda x, axes: x.mean(axis=axes),
@@ -40,7 +47,7 @@ _REDUCTIONS: Final[dict[Reduction, Callable[[Array, tuple[int, ...]], Array]]] =
     Reduction.L2: lambda x, axes: np.sqrt(np.square(x).sum(axis=axes)),
     Reduction.SUM_SQUARE: lambda x, axes: np.square(x).sum(axis=axes),
     Reduction.LOG_SUM: lambda x, axes: np.log(x.sum(axis=axes)),
-    Reduction.LOG_SUM_EXP: lambda x, axes: np.log(np.exp(x).sum(axis=axes)),
+    Reduction.LOG_SUM_EXP: _log_sum_exp,
 }
 
 

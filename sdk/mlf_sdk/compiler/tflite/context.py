@@ -15,7 +15,6 @@ from mlf_sdk.compiler.graph import (
     GraphBuilder,
     ShapeError,
     State,
-    UnsupportedError,
     Value,
     operator_fields,
     refuse,
@@ -23,7 +22,7 @@ from mlf_sdk.compiler.graph import (
 from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.reference import evaluate_one
 from mlf_sdk.compiler.reference.stored import stored
-from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph
+from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
 from mlf_sdk.compiler.tflite.tensors import RawTensor
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Finding
@@ -45,9 +44,6 @@ KNOWN: Final = {
     "TILE": 3, "TRANSPOSE": 6, "TRANSPOSE_CONV": 5, "UNIDIRECTIONAL_SEQUENCE_LSTM": 4, "UNPACK": 4,
 }  # fmt: skip
 """Highest version of operators of TensorFlow Lite that is known; 1 for those that are not listed."""
-
-UNREADABLE: Final = (UnsupportedError, DamagedError, ArithmeticError, LookupError, TypeError, ValueError)
-"""Errors of a builder; arguments that contradict each other end in those of arithmetic."""
 
 
 def file_findings(raw: RawSubgraph) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from mlf_sdk.compiler.graph import UnsupportedError
 from mlf_sdk.compiler.tflite.tensors import BLANK, RawTensor, TensorReader, numbers, text
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.tools.checks import shown
@@ -32,7 +33,7 @@ CUSTOM: Final = "CUSTOM:"
 """Beginning of the kind of a custom operator, before its name."""
 
 
-class DamagedError(InputError):
+class DamagedError(UnsupportedError):
     """A table of the file that can't be read."""
 
 

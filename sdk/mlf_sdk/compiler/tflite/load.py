@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mlf_sdk.compiler.graph import Graph, ShapeError, refuse
-from mlf_sdk.compiler.tflite.context import UNREADABLE, Context, fault_text, file_findings
+from mlf_sdk.compiler.graph import UNREADABLE, Graph, ShapeError, refuse
+from mlf_sdk.compiler.tflite.context import Context, fault_text, file_findings
 from mlf_sdk.compiler.tflite.file import CUSTOM, RawOperator, RawSubgraph, flaw_of, read_tflite
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.ir.model import Finding

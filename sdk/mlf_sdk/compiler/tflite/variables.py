@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import State, Value, refuse
+from mlf_sdk.compiler.graph import UNREADABLE, State, Value, refuse
 from mlf_sdk.compiler.operators import ReadState, WriteState
 from mlf_sdk.compiler.tflite.context import (
-    UNREADABLE,
     Context,
     constant,
     expect_shape,
