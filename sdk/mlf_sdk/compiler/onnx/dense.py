@@ -212,8 +212,8 @@ class _Sums:
         if not axes:
             return labels, x
         left = "".join(label for label in labels if label in needed)
-        fields = {"function": Reduction.SUM, "axes": axes}
-        return left, self.node.emit(Reduce, [x], x.dtype, self._shape(left), "", **fields)
+        shape = self._shape(left)
+        return left, self.node.emit(Reduce, [x], x.dtype, shape, "", function=Reduction.SUM, axes=axes)
 
     def turned(self, labels: str, x: Tensor, wanted: str) -> Tensor:
         """A tensor with its axes in another order."""

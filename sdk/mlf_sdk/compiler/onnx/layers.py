@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -50,12 +51,9 @@ def computed_convolution(
     """
     inputs = [x, context.nhwc(weights), *zero]
     dtype = FLOAT32 if weights.dtype.kind == "f" else INT32
-    _, y = context.output(node.name, dtype, shape, nhwc=True)
-    context.emit(Convolve(**node.common(inputs, y), window=window))
+    y = node.emit(Convolve, inputs, dtype, shape, nhwc=True, window=window)
     if bias is not None:
-        _, z = context.output(node.name, dtype, shape, nhwc=True)
-        term = context.value(bias)
-        context.emit(Map(**node.common([y, term], z), expression=Call.of("add", 2)))
+        node.emit(Map, [context.nhwc(y), bias], dtype, shape, nhwc=True, expression=Call.of("add", 2))
 
 
 def conv(context: Context, node: Node) -> None:
@@ -141,9 +139,8 @@ def _conv(
     inputs = [x, context.arranged(weights.tensor, node.name + "_weights", arrange, axes)]
     if node.has(2):
         inputs.append(context.arranged(node.input(2), node.name + "_bias", lambda data: data))
-    _, y = context.output(node.name, FLOAT32, shape, nhwc=True)
-    fields = {**node.common(inputs, y), "window": window, "clamp": UNLIMITED}
-    context.emit(DepthwiseConv2D(**fields, multiplier=1) if depthwise else Conv2D(**fields))
+    kind = partial(DepthwiseConv2D, multiplier=1) if depthwise else Conv2D
+    node.emit(kind, inputs, FLOAT32, shape, nhwc=True, window=window, clamp=UNLIMITED)
 
 
 def conv_transpose(context: Context, node: Node) -> None:

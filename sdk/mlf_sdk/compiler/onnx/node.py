@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -30,16 +30,22 @@ class Node:
 
     def emit(
         self,
-        kind: type[Operator],
+        kind: Callable[..., Operator],
         inputs: Iterable[Tensor | Value],
         dtype: np.dtype[Any],
         shape: Shape,
         name: str | None = None,
+        *,
+        nhwc: bool = False,
         **fields: AttributeValue,
     ) -> Tensor:
-        """Add an operator that writes one tensor, by default the node's first output; that tensor."""
+        """Add an operator that writes one tensor, by default the node's first output; that tensor.
+
+        Args:
+            nhwc: the operator writes it with its channels last.
+        """
         values = [x if isinstance(x, Value) else self.context.value(x) for x in inputs]
-        result, y = self.context.output(self.name if name is None else name, dtype, shape)
+        result, y = self.context.output(self.name if name is None else name, dtype, shape, nhwc=nhwc)
         self.context.emit(kind(**self.common(values, y), **fields))
         return result
 

@@ -58,15 +58,12 @@ def channelwise(
 ) -> None:
     """A factor and a term for each index of axis 1."""
     shape = (-1, *(1,) * (x.rank - 2))
-    source = context.value(x)
-    for function, data, name in (("mul", factor, ""), ("add", term, node.name)):
+    for function, data in (("mul", factor), ("add", term)):
         if isinstance(data, Tensor):
-            operand = context.value(context.reshaped("", data, (data.elements, *shape[1:])))
+            operand = context.reshaped("", data, (data.elements, *shape[1:]))
         else:
-            operand = context.add_constant(f"{node.name}_{function}", data.astype(np.float32).reshape(shape))
-        _, y = context.output(name or node.name, FLOAT32, x.shape)
-        context.emit(Map(**node.common([source, operand], y), expression=Call.of(function, 2)))
-        source = y
+            operand = context.constant("", data.astype(np.float32).reshape(shape))
+        x = node.emit(Map, [x, operand], FLOAT32, x.shape, expression=Call.of(function, 2))
 
 
 def layer_normalization(context: Context, node: Node) -> None:

@@ -185,11 +185,9 @@ def _indices(context: Context, node: Node, x: Tensor) -> None:
     """Places of the largest elements, the second output of MaxPool."""
     space = space_of(x, most=2)
     (part,) = parts_of(node, space, node.integers("kernel_shape"))
-    source = context.nhwc(x)
     shape = (*x.shape[:2], *extents_of((part,), len(space)))
-    _, y = context.output(node.raw.outputs[1], INT64, shape, nhwc=True)
-    order = bool(node.attribute("storage_order", 0))
-    context.emit(PoolIndices(**node.common([source], y), window=part.window, columns_first=order))
+    fields = {"window": part.window, "columns_first": bool(node.attribute("storage_order", 0))}
+    node.emit(PoolIndices, [context.nhwc(x)], INT64, shape, node.raw.outputs[1], nhwc=True, **fields)
 
 
 def _reaches(part: Part, after: tuple[int, int]) -> bool:
@@ -217,8 +215,5 @@ def global_pool(context: Context, node: Node) -> None:
     x = node.input()
     space_of(x)
     shape = (*x.shape[:2], *(1,) * (x.rank - 2))
-    average = node.kind == "GlobalAveragePool"
-    source = context.nhwc(x)
-    _, y = context.output(node.name, x.dtype, shape, nhwc=True)
-    function = Reduction.MEAN if average else Reduction.MAX
-    context.emit(Reduce(**node.common([source], y), function=function, axes=(1, 2)))
+    function = Reduction.MEAN if node.kind == "GlobalAveragePool" else Reduction.MAX
+    node.emit(Reduce, [context.nhwc(x)], x.dtype, shape, nhwc=True, function=function, axes=(1, 2))

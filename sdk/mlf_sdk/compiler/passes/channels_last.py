@@ -49,11 +49,6 @@ class Layout:
         self.planes: dict[int, int] = {}
         self.same: dict[int, int] = {}
 
-    def maker(self, value: int) -> Operator | None:
-        """The operator that makes a value."""
-        place = self.rewrite.makers.get(value)
-        return self.rewrite.operators[place] if place is not None else None
-
     def value(self, number: int) -> Value:
         """A value by its number, or what is read instead of it."""
         return self.rewrite.values[self.rewrite.current(number)]
@@ -96,7 +91,7 @@ class Layout:
         known = self.last.get(number, self.turned.get(number))
         if known is not None:
             return known
-        x, maker = self.rewrite.values[number], self.maker(number)
+        x, maker = self.rewrite.values[number], self.rewrite.maker(number)
         if number in self.same:
             result = self.as_last(self.same[number], operator, position)
         elif x.data is not None:
@@ -124,7 +119,7 @@ class Layout:
     def operand(self, number: int, rank: int, operator: Operator, position: int) -> int:
         """An operand of an expression with its channels last; constants are broadcast as before."""
         x = self.value(number)
-        maker = self.maker(x.id)
+        maker = self.rewrite.maker(x.id)
         given = self.value(maker.inputs[0]) if isinstance(maker, Convert) else x
         if given.data is None:
             one = x.elements == 1 and len(x.shape) != rank

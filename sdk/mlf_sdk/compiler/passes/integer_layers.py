@@ -157,18 +157,13 @@ def _in_integers(rewrite: Rewrite, operator: Operator, position: int, result: _R
     return _average(rewrite, operator, position, result) if isinstance(operator, Pool2D) else None
 
 
-def _maker(rewrite: Rewrite, value: int) -> Operator | None:
-    place = rewrite.makers.get(value)
-    return rewrite.operators[place] if place is not None else None
-
-
 def _stored(rewrite: Rewrite, value: int, axis: int | None = None) -> Value | None:
     """The integers that a value is made of by dequantisation; None where it is not.
 
     Args:
         axis: that scales of channels may have; None: there has to be one scale.
     """
-    maker = _maker(rewrite, value)
+    maker = rewrite.maker(value)
     if not isinstance(maker, Convert):
         return None
     (x,) = rewrite.read(maker)
@@ -201,7 +196,7 @@ def _layer(rewrite: Rewrite, operator: _Layer, result: _Result) -> Operator | No
 
 def _bias(rewrite: Rewrite, value: int, scale: Array) -> int:
     """Constant of biases at the scale of the sums: integers as they are stored, or nearest to real ones."""
-    maker, real = _maker(rewrite, value), rewrite.values[value]
+    maker, real = rewrite.maker(value), rewrite.values[value]
     numbers = real.data
     if maker is not None and numbers is None:
         (stored,) = rewrite.read(maker)
@@ -226,7 +221,7 @@ def _average(rewrite: Rewrite, operator: Pool2D, position: int, result: _Result)
     window, source = operator.window, operator.inputs[0]
     if operator.function is not PoolKind.AVERAGE or operator.clamp != UNLIMITED:
         return None
-    x, padded = _stored(rewrite, source), _maker(rewrite, source)
+    x, padded = _stored(rewrite, source), rewrite.maker(source)
     if x is not None and result.quantisation == x.quantisation and window.dilation == (1, 1):
         return dataclasses.replace(operator, inputs=(x.id,), clamp=result.clamp())
     if isinstance(padded, Move) and padded.fill == 0 and len(padded.inputs) == 1:

@@ -87,23 +87,17 @@ def multiply_whole_windows(graph: Graph) -> Graph:
 def fold_padding(graph: Graph) -> Graph:
     """Let convolutions read what a PAD before them pads, where nothing else reads its result."""
     rewrite = Rewrite(graph)
-    makers = {o.outputs[0]: i for i, o in enumerate(graph.operators) if isinstance(o, Move)}
-    for position, operator in enumerate(graph.operators):
-        if not isinstance(operator, Conv2D | DepthwiseConv2D) or operator.inputs[0] not in makers:
+    for position, pad, place, layer in rewrite.pairs():
+        if not isinstance(layer, Conv2D | DepthwiseConv2D) or layer.inputs[0] != pad.outputs[0]:
             continue
-        maker = makers[operator.inputs[0]]
-        pad = graph.operators[maker]
         before = _padding(graph, pad)
-        if before is None or rewrite.only_reader(operator.inputs[0]) != position:
+        if before is None:
             continue
-        window = operator.window
+        window = layer.window
         moved = (window.before[0] + before[0], window.before[1] + before[1])
-        rewrite.operators[position] = dataclasses.replace(
-            operator,
-            inputs=(pad.inputs[0], *operator.inputs[1:]),
-            window=dataclasses.replace(window, before=moved),
-        )
-        rewrite.operators[maker] = None
+        inputs, window = (pad.inputs[0], *layer.inputs[1:]), dataclasses.replace(window, before=moved)
+        rewrite.put(position, None)
+        rewrite.put(place, dataclasses.replace(layer, inputs=inputs, window=window))
     return rewrite.finish()
 
 

@@ -92,7 +92,7 @@ def _transposition(layout: Layout, position: int, operator: Move, x: Value, y: V
 
 def _sinks(layout: Layout, x: Value) -> bool:
     """True where a value with its channels last exists, or can be made of bytes that have them last."""
-    maker = layout.maker(layout.same.get(x.id, x.id))
+    maker = layout.rewrite.maker(layout.same.get(x.id, x.id))
     stored = isinstance(maker, Convert) and layout.value(maker.inputs[0]).dtype.itemsize == 1
     return stored or x.id in layout.last or x.id in layout.turned
 
@@ -156,7 +156,7 @@ def _elementwise(layout: Layout, position: int, operator: Map | Convert) -> None
 
 
 def _is_constant(layout: Layout, x: Value) -> bool:
-    maker = layout.maker(x.id)
+    maker = layout.rewrite.maker(x.id)
     return x.data is not None or (
         isinstance(maker, Convert) and layout.value(maker.inputs[0]).data is not None
     )
@@ -203,7 +203,7 @@ def _dense(layout: Layout, position: int, operator: FullyConnected) -> None:
     if x.id not in layout.flat:
         return
     rows, order = layout.flat[x.id]
-    maker = layout.maker(weights.id)
+    maker = layout.rewrite.maker(weights.id)
     stored = layout.value(maker.inputs[0]) if isinstance(maker, Convert) else weights
     q = stored.quantisation
     if stored.data is None or stored.shape != weights.shape or (q is not None and q.axis == 1):

@@ -61,8 +61,11 @@ def move_stored(graph: Graph) -> Graph:
 
 def _dequantised(rewrite: Rewrite, operator: Operator) -> tuple[Convert | None, list[Value]]:
     """The conversion that made all inputs, and the bytes that it made them of, in one quantisation."""
-    makers = [rewrite.operators[rewrite.makers[i]] for i in operator.inputs if i in rewrite.makers]
-    converts = [o for o in makers if isinstance(o, Convert) and rewrite.written(o)[0].dtype == FLOAT32]
+    converts = [
+        o
+        for o in map(rewrite.maker, operator.inputs)
+        if isinstance(o, Convert) and rewrite.written(o)[0].dtype == FLOAT32
+    ]
     stored = [rewrite.read(o)[0] for o in converts]
     same = len(stored) == len(operator.inputs) and len({(v.dtype, v.quantisation) for v in stored}) == 1
     if not same or all(v.data is not None for v in stored) or stored[0].dtype.itemsize != 1:
@@ -91,10 +94,10 @@ def _quantise_before(rewrite: Rewrite, position: int) -> list[int]:
     """
     functions = _quantised_functions(rewrite, position)
     moved = _operand(rewrite, rewrite.operators[functions[0]]) if functions else None
-    place = rewrite.makers.get(moved.id) if moved is not None else None
-    move = rewrite.operators[place] if place is not None else None
-    if moved is None or place is None or not isinstance(move, Move | Reshape) or len(move.outputs) != 1:
+    move = rewrite.maker(moved.id) if moved is not None else None
+    if moved is None or not isinstance(move, Move | Reshape) or len(move.outputs) != 1:
         return []
+    place = rewrite.makers[moved.id]
     inputs = rewrite.read(move)
     no_more = sum(v.elements for v in inputs) <= moved.elements
     fit = len(inputs) == 1 or any(v.data is not None or _is_of_bytes(rewrite, v) for v in inputs)
@@ -189,9 +192,7 @@ def _operand(rewrite: Rewrite, operator: Operator | None) -> Value | None:
 def _is_of_bytes(rewrite: Rewrite, x: Value) -> bool:
     """True for bytes, and for what functions make of them."""
     while x.dtype.itemsize != 1:
-        before = (
-            _operand(rewrite, rewrite.operators[rewrite.makers[x.id]]) if x.id in rewrite.makers else None
-        )
+        before = _operand(rewrite, rewrite.maker(x.id))
         if before is None:
             return False
         x = before

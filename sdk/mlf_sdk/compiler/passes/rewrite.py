@@ -57,6 +57,10 @@ class Rewrite:
         self._note(position, operator)
         return position
 
+    def maker(self, value: int) -> Operator | None:
+        """The operator that makes a value; None for inputs and constants."""
+        return self.operators[self.makers[value]] if value in self.makers else None
+
     def only_reader(self, value: int) -> int | None:
         """Position of the operator that alone reads a value; None where others or the caller do."""
         alone = self.readers.get(value, ())
