@@ -11,15 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import (
-    GraphBuilder,
-    ShapeError,
-    State,
-    Value,
-    operator_fields,
-    refuse,
-)
-from mlf_sdk.compiler.operators import Array, Operator
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.graph import GraphBuilder, ShapeError, State, Value, operator_fields, refuse
+from mlf_sdk.compiler.operators import Array, Move, Operator, Reshape
 from mlf_sdk.compiler.reference import evaluate_one
 from mlf_sdk.compiler.reference.stored import stored
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
@@ -191,6 +185,19 @@ class Context(GraphBuilder):
     ) -> None:
         """`emit` an operator of a class for one of the file, with the fields of that class."""
         self.emit(kind(**operator_fields(operator.number, operator.kind, inputs, outputs), **fields))
+
+    def transposed(self, operator: RawOperator, x: Value, order: tuple[int, ...]) -> Value:
+        """Axes of a value in another order."""
+        y = self.add(f"{x.name}_turned", x.dtype, tuple(x.shape[i] for i in order), x.quantisation)
+        self.put_transposed(operator, x, y, order)
+        return self.values[y.id]
+
+    def put_transposed(self, operator: RawOperator, x: Value, y: Value, order: tuple[int, ...]) -> None:
+        """Make a value of another one with its axes in another order, of the same bytes where that is all."""
+        if regions.keeps_order(x.shape, order):
+            self.add_operator(Reshape, operator, [x], y)
+        else:
+            self.add_operator(Move, operator, [x], y, regions=(regions.transpose(x.shape, order),))
 
     def fold(self, number: int, array: Array) -> None:
         """Make a value constant."""

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.operators import (
     AddN,
     FullyConnected,
     L2Normalise,
-    Move,
     Reshape,
     Rounding,
     Softmax,
 )
-from mlf_sdk.compiler.reals import Accumulate, MatMul, Reduce, Reduction, Resample
+from mlf_sdk.compiler.reals import Accumulate, MatMul, Reduce, Reduction
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
@@ -119,9 +119,7 @@ def select(context: Context, operator: RawOperator) -> None:
 
 def reduce(context: Context, operator: RawOperator) -> None:
     """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_ALL and REDUCE_ANY."""
-    (x, where), y = context.inputs_and_output(operator, 2)
-    axes = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(where, "axes")}))
-    expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in axes], dtype=np.int64)))
+    x, y, axes = _reduced(context, operator)
     if x.dtype != y.dtype or (x.dtype.kind == "b") != (operator.kind in ("REDUCE_ALL", "REDUCE_ANY")):
         refuse(f"from {x.dtype} to {y.dtype}")
     quantised = x.quantisation is not None and y.quantisation is not None
@@ -133,6 +131,23 @@ def reduce(context: Context, operator: RawOperator) -> None:
     if (x.scale, x.zero_point) != (y.scale, y.zero_point) or (adds and x.dtype.kind != "f"):
         refuse("input and output differ in their quantisation, or integers without one")
     context.add_operator(Reduce, operator, [x], y, axes=axes, function=_REDUCTIONS[operator.kind])
+
+
+def mean(context: Context, operator: RawOperator) -> None:
+    """MEAN."""
+    x, y, axes = _reduced(context, operator)
+    rounding = None if y.dtype.kind == "f" else Rounding.TFLM
+    if rounding and (x.quantisation is None or y.quantisation is None):
+        refuse("a mean of whole numbers without a scale", "cast them to float32 in the model")
+    context.add_operator(Reduce, operator, [x], y, function=Reduction.MEAN, axes=axes, rounding=rounding)
+
+
+def _reduced(context: Context, operator: RawOperator) -> tuple[Value, Value, tuple[int, ...]]:
+    """Input and output of a reduction, and its axes."""
+    (x, where), y = context.inputs_and_output(operator, 2)
+    axes = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(where, "axes")}))
+    expect_elements(y, math.prod(e for i, e in enumerate(x.shape) if i not in axes))
+    return x, y, axes
 
 
 def cumsum(context: Context, operator: RawOperator) -> None:
@@ -189,10 +204,7 @@ def dense_of_two(context: Context, operator: RawOperator, x: Value, weights: Val
 def turn(context: Context, operator: RawOperator, x: Value) -> Value:
     """The value with its last two axes exchanged."""
     rank = len(x.shape)
-    order = (*range(rank - 2), rank - 1, rank - 2)
-    y = context.add(f"{x.name}_turned", x.dtype, tuple(x.shape[i] for i in order), x.quantisation)
-    context.add_operator(Move, operator, [x], y, regions=(regions.transpose(x.shape, order),))
-    return context.values[y.id]
+    return context.transposed(operator, x, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def log_softmax(context: Context, operator: RawOperator) -> None:
@@ -229,56 +241,3 @@ def l2_normalization(context: Context, operator: RawOperator) -> None:
     context.add_operator(Reduce, operator, [x], length, axes=(len(x.shape) - 1,), function=Reduction.L2)
     emit(context, operator, "max_nan", [context.values[length.id], epsilon], least)
     emit(context, operator, "div", [x, context.values[least.id]], y)
-
-
-def resize_scale(size: int, wanted: int, *, aligned: bool) -> np.float32:
-    """Distance in the input between neighbours of the output, in single precision."""
-    if aligned and wanted > 1:
-        return np.float32(size - 1) / np.float32(wanted - 1)
-    return np.float32(size) / np.float32(wanted)
-
-
-def resample(
-    context: Context,
-    operator: RawOperator,
-    x: Value,
-    y: Value,
-    *,
-    aligned: bool,
-    centred: bool,
-    steps: int = 0,
-) -> None:
-    """RESIZE_BILINEAR of real numbers.
-
-    Args:
-        steps: weights are multiples of one divided by it; 0: they are what positions give.
-    """
-    tables = []
-    for axis in (1, 2):
-        size, wanted = x.shape[axis], y.shape[axis]
-        scale = resize_scale(size, wanted, aligned=aligned)
-        places = np.arange(wanted, dtype=np.float32)
-        half = np.float32(0.5)
-        at = (places + half) * scale - half if centred else places * scale
-        lower = np.maximum(np.floor(at), 0)
-        upper = np.minimum(np.ceil(at), size - 1)
-        weight = (at - lower).astype(np.float32)
-        if steps:
-            weight = (np.rint(weight * steps) / steps).astype(np.float32)
-        rows = np.stack([lower, upper], axis=1).clip(0, size - 1).astype(np.int64)
-        tables.append((rows, np.stack([1 - weight, weight], axis=1).astype(np.float32)))
-    (rows, down), (columns, across) = tables
-    context.add_operator(
-        Resample, operator, [x], y, rows=rows, columns=columns, row_weights=down, column_weights=across
-    )
-
-
-def mean(context: Context, operator: RawOperator) -> None:
-    """MEAN."""
-    (x, axes), y = context.inputs_and_output(operator, 2)
-    over = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(axes, "axes")}))
-    expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in over], dtype=np.int64)))
-    rounding = None if y.dtype.kind == "f" else Rounding.TFLM
-    if rounding and (x.quantisation is None or y.quantisation is None):
-        refuse("a mean of whole numbers without a scale", "cast them to float32 in the model")
-    context.add_operator(Reduce, operator, [x], y, function=Reduction.MEAN, axes=over, rounding=rounding)

@@ -7,9 +7,7 @@ import math
 
 import numpy as np
 
-from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import State, Value, refuse
-from mlf_sdk.compiler.operators import Move, Reshape
 from mlf_sdk.compiler.recurrences import Lstm, Svdf
 from mlf_sdk.compiler.tflite.context import Context, clamp, expect_elements, expect_shape
 from mlf_sdk.compiler.tflite.file import RawOperator
@@ -19,6 +17,7 @@ from mlf_sdk.compiler.tflite.tensors import RawTensor
 
 _TANH = 4
 _INPUTS = 24
+_STEPS_FIRST = (1, 0, 2)
 _ABSENT = {**dict.fromkeys(range(9, 12), "peephole connections"), 16: "a projection", 17: "a projection",
            **dict.fromkeys(range(20, 24), "layer normalisation")}  # fmt: skip
 
@@ -106,31 +105,16 @@ def lstm(context: Context, operator: RawOperator) -> None:
     states = variable(context, ids[18]), variable(context, ids[19])
     first = bool(options.TimeMajor())
     if x.dtype == np.float32:
-        source, target = (v if first else _turned(context, v) for v in (x, y))
-        if not first:
-            _turn(context, operator, x, source)
+        if first:
+            real_lstm(context, operator, [x, *constants], y, states, clip)
+            return
+        source = context.transposed(operator, x, _STEPS_FIRST)
+        target = context.add(f"{y.name}_turned", y.dtype, (y.shape[1], y.shape[0], y.shape[2]))
         real_lstm(context, operator, [source, *constants], target, states, clip)
-        if not first:
-            _turn(context, operator, target, y)
+        context.put_transposed(operator, target, y, _STEPS_FIRST)
         return
     fields = {"time_major": first, "hidden": states[0], "cell": states[1], "cell_clip": clip}
     context.add_operator(Lstm, operator, [x, *constants], y, **fields)
-
-
-def _turned(context: Context, value: Value) -> Value:
-    """A new value with the first two axes in the other order."""
-    first, second, rest = value.shape
-    return context.add(f"{value.name}_turned", value.dtype, (second, first, rest))
-
-
-def _turn(context: Context, operator: RawOperator, x: Value, y: Value) -> None:
-    """Put the first two axes in the other order."""
-    first, second, rest = x.shape
-    if 1 in (first, second):
-        context.add_operator(Reshape, operator, [x], y)
-        return
-    region = regions.box(x.shape, regions.strides(x.shape), (rest, first * rest, 1))
-    context.add_operator(Move, operator, [x], y, regions=(region,))
 
 
 def _check(

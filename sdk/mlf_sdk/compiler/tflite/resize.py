@@ -9,7 +9,6 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import Value, refuse
 from mlf_sdk.compiler.operators import Array, Convert, Reshape
 from mlf_sdk.compiler.reals import Resample
-from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import Context, expect_shape, whole_numbers
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.movement import move
@@ -25,7 +24,7 @@ def resize_nearest(context: Context, operator: RawOperator) -> None:
     for axis in (1, 2):
         size, wanted = x.shape[axis], y.shape[axis]
         at = np.arange(wanted, dtype=np.float32) + np.float32(0.5 if centred else 0)
-        at = (at * reals.resize_scale(size, wanted, aligned=aligned)).astype(np.float64)
+        at = (at * _scale(size, wanted, aligned=aligned)).astype(np.float64)
         places[axis] = np.floor(at + 0.5 if aligned else at).clip(0, size - 1).astype(int).tolist()
     move(context, operator, [x], [y], (regions.pick(x.shape, places),))
 
@@ -36,7 +35,7 @@ def resize_bilinear(context: Context, operator: RawOperator) -> None:
     x, y = _resized(context, operator)
     aligned, centred = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
     if x.dtype == np.float32 and y.dtype == np.float32:
-        reals.resample(context, operator, x, y, aligned=aligned, centred=centred)
+        _resample_reals(context, operator, x, y, aligned=aligned, centred=centred)
         return
     if x.dtype == np.uint8 and y.dtype == np.uint8:
         context.copy_stored(operator, x, y)
@@ -82,7 +81,7 @@ def _resample_bytes(
     wide, results = (context.add(f"{v.name}_real", real, v.shape) for v in (x, y))
     context.add_operator(Reshape, operator, [x], given)
     context.add_operator(Convert, operator, [given], wide)
-    reals.resample(context, operator, wide, results, aligned=aligned, centred=centred, steps=256)
+    _resample_reals(context, operator, wide, results, aligned=aligned, centred=centred, steps=256)
     context.add_operator(Convert, operator, [results], result)
     context.add_operator(Reshape, operator, [result], y)
 
@@ -95,3 +94,45 @@ def _resized(context: Context, operator: RawOperator) -> tuple[Value, Value]:
     if min(y.shape) < 1:
         refuse("an empty result")
     return x, y
+
+
+def _scale(size: int, wanted: int, *, aligned: bool) -> np.float32:
+    """Distance in the input between neighbours of the output, in single precision."""
+    if aligned and wanted > 1:
+        return np.float32(size - 1) / np.float32(wanted - 1)
+    return np.float32(size) / np.float32(wanted)
+
+
+def _resample_reals(
+    context: Context,
+    operator: RawOperator,
+    x: Value,
+    y: Value,
+    *,
+    aligned: bool,
+    centred: bool,
+    steps: int = 0,
+) -> None:
+    """RESIZE_BILINEAR of real numbers.
+
+    Args:
+        steps: weights are multiples of one divided by it; 0: they are what positions give.
+    """
+    tables = []
+    for axis in (1, 2):
+        size, wanted = x.shape[axis], y.shape[axis]
+        scale = _scale(size, wanted, aligned=aligned)
+        places = np.arange(wanted, dtype=np.float32)
+        half = np.float32(0.5)
+        at = (places + half) * scale - half if centred else places * scale
+        lower = np.maximum(np.floor(at), 0)
+        upper = np.minimum(np.ceil(at), size - 1)
+        weight = (at - lower).astype(np.float32)
+        if steps:
+            weight = (np.rint(weight * steps) / steps).astype(np.float32)
+        rows = np.stack([lower, upper], axis=1).clip(0, size - 1).astype(np.int64)
+        tables.append((rows, np.stack([1 - weight, weight], axis=1).astype(np.float32)))
+    (rows, down), (columns, across) = tables
+    context.add_operator(
+        Resample, operator, [x], y, rows=rows, columns=columns, row_weights=down, column_weights=across
+    )
