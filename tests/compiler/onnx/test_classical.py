@@ -288,7 +288,7 @@ def test_ensembles_with_leaves_of_their_own(tmp_path: Path) -> None:
         ({"aggregate_function": 4}, "aggregate 4 is not known"),
         ({"nodes_truenodeids": [0, 0, 1, 4]}, "cycle|same number|follows two nodes"),
         ({"nodes_truenodeids": [9, 0, 1, 4]}, "isn't there: 9"),
-        ({"nodes_truenodeids": [1, 5, 1, 4]}, "a leaf outside of 5"),
+        ({"nodes_truenodeids": [1, 5, 1, 4]}, "a node or leaf that isn't there: 5"),
         ({"tree_roots": [4]}, "root of tree 0 isn't there: 4"),
         ({"leaf_targetids": [0]}, "1 targets of 5 leaves"),
         ({"tensors": {"nodes_modes": np.array([7] * 4, np.uint8)}}, "mode of a node is not known"),

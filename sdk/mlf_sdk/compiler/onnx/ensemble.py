@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -26,24 +27,33 @@ def tree_ensemble(steps: Steps) -> None:
         refuse(f"the aggregate {aggregate} is not known")
     if transform not in _TRANSFORMS:
         refuse(f"post_transform {transform}: ONNX and ONNX Runtime differ in its meaning; put it behind")
-    nodes = _Nodes(steps)
-    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
-    for tree, root in enumerate(steps.node.integers("tree_roots")):
-        nodes.walk(tree, root, columns)
-    targets, weights = nodes.whole("leaf_targetids"), nodes.reals("leaf_weights")
+    targets, weights = _whole(steps, "leaf_targetids"), steps.numbers("leaf_weights")
     if targets.size != weights.size:
         refuse(f"{targets.size} targets of {weights.size} leaves")
-    leaves = [
-        i - nodes.count
-        for i, mode in zip(columns["nodeids"], columns["modes"], strict=True)
-        if mode == "LEAF"
+    nodes = _Nodes(steps, targets.size)
+    pairs = [
+        (tree, number)
+        for tree, root in enumerate(steps.node.integers("tree_roots"))
+        for number in nodes.reached(tree, root)
     ]
-    if any(not 0 <= leaf < weights.size for leaf in leaves):
-        refuse(f"a node is followed by a leaf outside of {weights.size}")
-    leaf_trees = [t for t, mode in zip(columns["treeids"], columns["modes"], strict=True) if mode == "LEAF"]
-    attributes: dict[str, Any] = {f"nodes_{name}": column for name, column in columns.items()}
+    trees, ids = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    at, leaf = np.minimum(ids, nodes.count - 1), ids >= nodes.count
+    columns: dict[str, Any] = {
+        "treeids": trees,
+        "nodeids": ids,
+        "featureids": np.where(leaf, 0, nodes.features[at]),
+        "values": np.where(leaf, 0, nodes.splits[at]),
+        "modes": [
+            "LEAF" if is_leaf else _MODES[mode] for is_leaf, mode in zip(leaf, nodes.modes[at], strict=True)
+        ],
+        "truenodeids": np.where(leaf, 0, nodes.ends[at, 0]),
+        "falsenodeids": np.where(leaf, 0, nodes.ends[at, 1]),
+        "missing_value_tracks_true": np.where(leaf, 0, nodes.missing[at]),
+    }
+    leaves = ids[leaf] - nodes.count
+    attributes: dict[str, Any] = {f"nodes_{name}": list(column) for name, column in columns.items()}
     attributes |= {
-        "target_treeids": leaf_trees, "target_nodeids": [leaf + nodes.count for leaf in leaves],
+        "target_treeids": trees[leaf].tolist(), "target_nodeids": ids[leaf].tolist(),
         "target_ids": targets[leaves].tolist(), "target_weights": weights[leaves],
         "n_targets": steps.node.attribute("n_targets", 1),
         "aggregate_function": _AGGREGATES[aggregate], "post_transform": _TRANSFORMS[transform],
@@ -53,52 +63,51 @@ def tree_ensemble(steps: Steps) -> None:
     steps.nodes.append(dataclasses.replace(steps.raw, kind=kind, attributes=attributes, proto=None))
 
 
-_COLUMNS: Final = (
-    "treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
-    "missing_value_tracks_true",
-)  # fmt: skip
+def _whole(steps: Steps, name: str, default: Any = None) -> Array:  # noqa: ANN401 - an attribute
+    """Whole numbers of an attribute."""
+    attribute = steps.node.attribute(name, default)
+    if attribute is None:
+        refuse(f"the attribute {name} is missing")
+    return np.asarray(attribute).reshape(-1).astype(np.int64)
 
 
 class _Nodes:
-    """Attributes of all nodes; ``members`` holds the sets that they ask for, each behind its size."""
+    """Attributes of all nodes; leaves are numbered behind them.
 
-    def __init__(self, steps: Steps) -> None:
-        self.steps = steps
-        self.features = self.whole("nodes_featureids")
+    Attributes:
+        ends: numbers that follow each node, where its condition holds and where not; shape (nodes, 2).
+        splits: limits that features are compared with; of a node that asks for a set, the set's place.
+        members: the sets that nodes ask for, each behind its size.
+    """
+
+    def __init__(self, steps: Steps, leaves: int) -> None:
+        self.features = _whole(steps, "nodes_featureids")
         self.count = self.features.size
-        names = (
-            "nodes_modes",
-            "nodes_truenodeids",
-            "nodes_trueleafs",
-            "nodes_falsenodeids",
-            "nodes_falseleafs",
-        )
-        self.modes, self.true, self.true_leaf, self.false, self.false_leaf = map(self.whole, names)
-        self.splits = self.reals("nodes_splits").copy()
-        self.missing = self.whole("nodes_missing_value_tracks_true", [0] * self.count)
-        sizes = {
-            a.size for a in (self.modes, self.true, self.true_leaf, self.false, self.false_leaf, self.splits)
-        }
-        if sizes | {self.missing.size} != {self.count} or not self.count:
+        names = ("modes", "truenodeids", "falsenodeids", "trueleafs", "falseleafs")
+        self.modes, true, false, true_leaf, false_leaf = (_whole(steps, f"nodes_{name}") for name in names)
+        self.splits = steps.numbers("nodes_splits").copy()
+        self.missing = _whole(steps, "nodes_missing_value_tracks_true", [0] * self.count)
+        arrays = (self.modes, true, false, true_leaf, false_leaf, self.splits, self.missing)
+        sizes = {a.size for a in arrays}
+        if sizes != {self.count} or not self.count:
             refuse(f"{self.count} nodes, and attributes of {sorted(sizes)} elements")
         if ((self.modes < 0) | (self.modes >= len(_MODES))).any():
             refuse("the mode of a node is not known")
-        self.members = self._sets()
+        ends, is_leaf = np.stack([true, false], axis=1), np.stack([true_leaf, false_leaf], axis=1) != 0
+        wrong = (ends < 0) | (ends >= np.where(is_leaf, leaves, self.count))
+        if wrong.any():
+            refuse(f"a node is followed by a node or leaf that isn't there: {ends[wrong][0]}")
+        ends = ends + np.where(is_leaf, self.count, 0)
+        # A node whose ends are the same leaf stands for that leaf: a tree of nothing else is stated so.
+        self.alone = np.arange(self.count + leaves)
+        same = (ends[:, 0] == ends[:, 1]) & is_leaf[:, 0]
+        self.alone[: self.count][same] = ends[same, 0]
+        self.ends = self.alone[ends]
+        self.members = self._sets(steps)
 
-    def whole(self, name: str, default: Any = None) -> Array:  # noqa: ANN401 - an attribute
-        """Whole numbers of an attribute."""
-        attribute = self.steps.node.attribute(name, default)
-        if attribute is None:
-            refuse(f"the attribute {name} is missing")
-        return np.asarray(attribute).reshape(-1).astype(np.int64)
-
-    def reals(self, name: str) -> Array:
-        """Real numbers of an attribute."""
-        return self.steps.numbers(name)
-
-    def _sets(self) -> Array:
+    def _sets(self, steps: Steps) -> Array:
         """Sets behind each other, which NaN ends in the file; the split of a node becomes its set's place."""
-        values = np.asarray(self.steps.node.attribute("membership_values", ()), np.float32).reshape(-1)
+        values = np.asarray(steps.node.attribute("membership_values", ()), np.float32).reshape(-1)
         parts = np.split(values, np.flatnonzero(np.isnan(values)) + 1)
         asking = np.flatnonzero(self.modes == len(_MODES) - 1)
         if len([p for p in parts if p.size]) != asking.size or (values.size and not np.isnan(values[-1])):
@@ -109,46 +118,15 @@ class _Nodes:
             result += [part.size - 1, *part[:-1].tolist()]
         return np.array(result, np.float32)
 
-    def walk(self, tree: int, root: int, columns: dict[str, list[Any]]) -> None:
-        """Add the nodes of one tree to the columns; leaves are numbered behind the nodes."""
+    def reached(self, tree: int, root: int) -> Iterator[int]:
+        """Numbers of a tree's nodes and leaves from its root on."""
         if not 0 <= root < self.count:
             refuse(f"the root of tree {tree} isn't there: {root}")
-        waiting, seen = [root], 0
+        waiting, seen = [int(self.alone[root])], 0
         while waiting:
-            number = waiting.pop()
-            seen += 1
+            number, seen = waiting.pop(), seen + 1
             if seen > 2 * self.count + 1:
                 refuse(f"the nodes of tree {tree} form a cycle, or follow two nodes")
+            yield number
             if number < self.count:
-                number = self._alone(number)
-            if number >= self.count:
-                row: tuple[Any, ...] = (tree, number, 0, 0.0, "LEAF", 0, 0, 0)
-            else:
-                ends = self._ends(number)
-                row = (
-                    tree, number, int(self.features[number]), float(self.splits[number]),
-                    _MODES[self.modes[number]], *map(self._alone, ends), int(self.missing[number]),
-                )  # fmt: skip
-                waiting += ends[::-1]
-            for name, one in zip(_COLUMNS, row, strict=True):
-                columns[name].append(one)
-
-    def _alone(self, number: int) -> int:
-        """The leaf that a node stands for where both of its ends are the same one."""
-        if not 0 <= number < self.count:
-            return number
-        ends = self._ends(number)
-        return ends[0] if ends[0] == ends[1] and ends[0] >= self.count else number
-
-    def _ends(self, number: int) -> list[int]:
-        """Nodes that follow one; a leaf's number is behind those of the nodes."""
-        if not 0 <= number < self.count:
-            refuse(f"a node is followed by one that isn't there: {number}")
-        pairs = ((self.true, self.true_leaf), (self.false, self.false_leaf))
-        result = []
-        for ids, leaf in pairs:
-            one = int(ids[number])
-            if one < 0 or (not leaf[number] and one >= self.count):
-                refuse(f"a node is followed by one that isn't there: {one}")
-            result.append(one + self.count if leaf[number] else one)
-        return result
+                waiting += self.ends[number, ::-1].tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -102,36 +103,21 @@ def ordered(nodes: tuple[RawNode, ...], known: set[str], faults: FaultCollector)
             if name in written or name in known:
                 faults.add(node.place, f"writes {shown(name)}, which is written already")
             written[name] = position
-    waiting = [{name for name in n.reads if name not in known} for n in nodes]
-    readers: dict[str, list[int]] = {}
+    before: dict[int, set[int]] = {}
     for position, node in enumerate(nodes):
-        for name in waiting[position]:
+        reads = [name for name in node.reads if name not in known]
+        for name in reads:
             if name not in written:
                 faults.add(node.place, f"reads {shown(name)}, which nothing writes")
-            readers.setdefault(name, []).append(position)
-    ready = [position for position, names in enumerate(waiting) if not names]
-    order: list[int] = []
-    for position in ready:
-        order.append(position)
-        for name in nodes[position].outputs:
-            for reader in readers.pop(name, ()):
-                waiting[reader].discard(name)
-                if not waiting[reader]:
-                    ready.append(reader)
-    if len(order) < len(nodes) and not faults.faults:
-        stuck = next(n.place for n, names in zip(nodes, waiting, strict=True) if names)
-        faults.add(stuck, "reads its own result, by way of other nodes: the graph has a cycle")
-    result = tuple(nodes[position] for position in order)
-    return tuple(nodes[p] for p in sorted(order)) if _is_sorted(result) else result
-
-
-def _is_sorted(order: tuple[RawNode, ...]) -> bool:
-    """True where the order of the file is one in which the nodes can run."""
-    written: dict[str, int] = {}
-    for node in order:
-        for name in node.outputs:
-            written[name] = node.number
-    return all(written.get(i, -1) < n.number for n in order for i in n.reads)
+        before[position] = {written[name] for name in reads if name in written}
+    if all(max(needed, default=-1) < position for position, needed in before.items()):
+        return nodes
+    try:
+        return tuple(nodes[position] for position in TopologicalSorter(before).static_order())
+    except CycleError as error:
+        place = nodes[min(error.args[1])].place
+        faults.add(place, "reads its own result, by way of other nodes: the graph has a cycle")
+        return nodes
 
 
 def text_of(values: Iterable[Any]) -> tuple[str, ...]:
