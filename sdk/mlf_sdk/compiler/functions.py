@@ -55,8 +55,9 @@ def _divide(a: Array, b: Array) -> Array:
     """Quotient; of integers, towards zero."""
     if a.dtype.kind == "f":
         return a / b
-    quotient = np.abs(a.astype(np.int64)) // np.abs(b.astype(np.int64))
-    return np.where((a < 0) ^ (b < 0), -quotient, quotient)
+    sizes = [(x if x.dtype == np.uint64 else np.abs(x.astype(np.int64))).astype(np.uint64) for x in (a, b)]
+    quotient = sizes[0] // sizes[1]
+    return np.where((a < 0) ^ (b < 0), -quotient, quotient).astype(a.dtype)
 
 
 def _modulo(a: Array, b: Array) -> Array:

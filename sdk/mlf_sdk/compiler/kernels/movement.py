@@ -77,7 +77,7 @@ def _slices(graph: Graph, operator: Move) -> tuple[int, ...]:
 def fill_value(value: float) -> str:
     """C text of what fills the places that no region writes."""
     if isinstance(value, int) and not -(1 << 31) < value < 1 << 31:
-        return "INT64_MIN" if value == -(1 << 63) else f"INT64_C({value})"
+        return "INT64_MIN" if value == -(1 << 63) else f"{'U' * (value >= 1 << 63)}INT64_C({value})"
     return (
         "NAN" if np.isnan(value) else repr(value) if abs(value) < np.inf else f"{'-' * (value < 0)}INFINITY"
     )

@@ -42,7 +42,10 @@ def reduce(graph: Graph, operator: Reduce) -> Kernel:
     inner = "\n".join(loops("r", (x.shape[a] for a in operator.axes), "        "))
     at = place("r", (step[a] for a in operator.axes))
     start, work, result = _STEPS[operator.function]
-    kind = c_type(x.dtype) if x.dtype.kind == "f" else "int64_t" if x.dtype.itemsize == 8 else "int32_t"
+    wide = x.dtype.itemsize == 8 or (x.dtype.itemsize == 4 and operator.function is Reduction.MEAN)
+    kind = c_type(x.dtype) if x.dtype.kind == "f" else "int64_t" if wide else "int32_t"
+    if x.dtype.kind == "u" and x.dtype.itemsize >= 4:
+        kind = f"u{kind}"
     count = math.prod(x.shape[a] for a in operator.axes)
     work = work.format(or_nan=" || sum != sum" if x.dtype.kind == "f" else "")  # NaN is passed over
     value = result.format(count=f"{count}.0f" if kind == "float" else str(count))

@@ -23,6 +23,7 @@ def gemm(context: Context, node: Node) -> None:
     alpha, beta = float(node.attribute("alpha", 1.0)), float(node.attribute("beta", 1.0))
     if a.rank != 2 or b.rank != 2:
         refuse(f"operands of {a.rank} and {b.rank} axes; both need two")
+    _check_types(a, b)
     if node.attribute("transA", 0):
         a = _turned(context, a)
     rows, inner = a.shape
@@ -98,6 +99,7 @@ def matrix_product(
     context: Context, node: Node, a: Tensor, b: Tensor, shape: Shape, name: str = ""
 ) -> Tensor:
     """Product of matrices: a layer where the second operand is one constant matrix of real numbers."""
+    _check_types(a, b)
     data = b.known
     if data is not None and b.rank == 2 and data.dtype.kind == "f":
         return _dense(context, node, a, b, None, shape, name, turned=True)
@@ -120,6 +122,14 @@ def _binary(node: Node, function: str, tensors: tuple[Tensor, Tensor], shape: Sh
     return node.emit(Map, tensors, tensors[0].dtype, shape, name, expression=Call.of(function, 2))
 
 
+def _check_types(a: Tensor, b: Tensor) -> None:
+    """Refuse operands of a product of different types, or of 8 or 16 bits, whose sums need more."""
+    if a.dtype != b.dtype or (a.dtype.kind != "f" and a.dtype.itemsize < 4):
+        refuse(
+            f"a product of {a.dtype} and {b.dtype}; real numbers or integers of 32 or 64 bits are supported"
+        )
+
+
 def product_shapes(a: Tensor, b: Tensor) -> tuple[Shape, Shape, Shape, Shape]:
     """Shapes of operands as matrices, of their product, and of the result, which lacks axes as they do."""
     if not a.rank or not b.rank:
@@ -139,6 +149,7 @@ def product_shapes(a: Tensor, b: Tensor) -> tuple[Shape, Shape, Shape, Shape]:
 def mat_mul(context: Context, node: Node) -> None:
     """MatMul as in numpy."""
     a, b = node.input(0), node.input(1)
+    _check_types(a, b)
     left, right, full, shape = product_shapes(a, b)
     if b.rank == 2 and b.known is not None and b.known.dtype.kind == "f":
         matrix_product(context, node, a, b, shape, node.name)

@@ -85,7 +85,12 @@ def unary(context: Context, node: Node) -> None:
     x = node.input()
     if x.dtype.kind != "f" and node.kind not in ("Abs", "Neg", "Sign"):
         refuse(f"a function of {x.dtype}; real numbers are supported")
-    elementwise(context, node, UNARY[node.kind], [x])
+    if x.dtype.kind == "u" and node.kind == "Abs":
+        context.bind(node.name, x)
+    elif x.dtype.kind == "u" and node.kind == "Sign":
+        elementwise(context, node, "min", [x, context.constant("", np.array(1, x.dtype))])
+    else:
+        elementwise(context, node, UNARY[node.kind], [x])
 
 
 def relu(context: Context, node: Node) -> None:

@@ -56,6 +56,8 @@ def reduction(context: Context, node: Node) -> None:
     if x.dtype.kind not in "fiu":
         refuse(f"a reduction of {x.dtype}")
     function = REDUCTIONS[node.kind]
+    if x.dtype.kind == "u" and function is Reduction.L1:
+        function = Reduction.SUM
     if x.dtype.kind != "f" and function in (Reduction.L2, Reduction.LOG_SUM, Reduction.LOG_SUM_EXP):
         refuse(f"a reduction of {x.dtype}; real numbers are supported")
     axes = sorted({axis_of(a, x.rank) for a in node.integers("axes", (), position=1)})

@@ -164,8 +164,8 @@ def label_encoder(
 def top_k(graph: Graph, operator: computed.TopK, inputs: list[Array], _: States) -> list[Array]:
     """TopK; numpy's order has NaN last."""
     count = graph.written(operator)[0].shape[operator.axis]
-    wide = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
-    keys = (wide,) if operator.smallest else (-wide, ~np.isnan(wide))
+    (x,) = inputs
+    keys = (x,) if operator.smallest else (-x, ~np.isnan(x)) if x.dtype.kind == "f" else (~x,)
     order = np.lexsort(keys, axis=operator.axis)
     chosen = np.take(order, np.arange(count), axis=operator.axis)
-    return [np.take_along_axis(inputs[0], chosen, axis=operator.axis), chosen]
+    return [np.take_along_axis(x, chosen, axis=operator.axis), chosen]

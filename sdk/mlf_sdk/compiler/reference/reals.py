@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler import reals
+from mlf_sdk.compiler.functions import FUNCTIONS
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reals import Reduction
@@ -56,12 +57,13 @@ def reduce(graph: Graph, operator: reals.Reduce, inputs: list[Array], _: States)
     """Reductions; the sum or mean of stored values is rescaled as in TFLM."""
     if operator.rounding is not None:
         return [_stored_sum(graph, operator, inputs[0])]
-    wide = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
+    (x,) = inputs
+    wide = x.astype(np.float64 if x.dtype.kind == "f" else np.uint64 if x.dtype == np.uint64 else np.int64)
+    if operator.function is Reduction.MEAN and x.dtype.kind != "f":
+        count = np.prod([x.shape[axis] for axis in operator.axes], dtype=wide.dtype)
+        return [FUNCTIONS["div"].numpy(wide.sum(axis=operator.axes), count)]
     with np.errstate(all="ignore"):
-        result = _REDUCTIONS[operator.function](wide, operator.axes)
-    if inputs[0].dtype.kind != "f":
-        result = np.trunc(result)
-    return [result]
+        return [_REDUCTIONS[operator.function](wide, operator.axes)]
 
 
 def _stored_sum(graph: Graph, operator: reals.Reduce, data: Array) -> Array:
