@@ -125,6 +125,28 @@ def test_a_quantised_onnx_model_is_compared_with_a_share_of_the_largest_value(tm
     assert compared is not None and compared.ok
 
 
+@RUNTIME
+def test_sums_that_are_quantised_may_be_a_step_off(tmp_path: Path) -> None:
+    """Real sums in another order may be rounded to the next step; integers of a layer may not."""
+    from onnx_models import OnnxMaker
+
+    for kind, sums in (("MatMul", True), ("Add", False)):
+        m = OnnxMaker()
+        scale, zero = m.constant(np.float32(0.05)), m.constant(np.int8(3))
+        y = m.add(kind, m.input(1, 8), m.weights(8, 8) if sums else m.weights(8))
+        y = m.add("QuantizeLinear", m.add("Relu", y), scale, zero)
+        for name, output in (("real", m.add("DequantizeLinear", y, scale, zero)), ("whole", y)):
+            model = model_file(m.save(tmp_path / f"{kind}_{name}.onnx", output))
+            assert model.quantises_sums == sums
+            found = ask(model, batch_of(model))["reference"]
+            assert found.text == ("reference (within 5%)" if sums else "reference")
+            own = found.outputs["out0"]
+            near, far = (own + 1, own + 30) if name == "whole" else (own * 1.04, own * 1.3)
+            for other, ok in ((near, sums), (far, False)):
+                compared = found.compare({"out0": other.astype(own.dtype)})
+                assert compared is not None and compared.ok == ok
+
+
 def test_one_that_is_not_installed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert interpreter.installed("no-such-package", "numpy") is not None
     monkeypatch.setattr(interpreter, "installed", lambda *_: None)

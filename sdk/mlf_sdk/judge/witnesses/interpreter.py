@@ -17,7 +17,6 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.errors import MlfError, TargetError
-from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.judge.witnesses.witness import ModelFile, Witness, WitnessSession, WitnessUnableError
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.process import RunningProcess, start_process
@@ -117,10 +116,6 @@ class _WorkerSession:
         return " ".join(self._process.stderr_tail().split())[-300:]
 
 
-_QUANTISED: float = 0.05  # of the largest value: layers may round one step differently
-_INTEGER_STEPS: float = 6.0  # the same of an int8 output, whose values go to 127
-
-
 class OnnxRuntime(Witness):
     """ONNX Runtime on the CPU.
 
@@ -141,17 +136,9 @@ class OnnxRuntime(Witness):
         """See Witness."""
         return open_worker([self.name, str(model.path)], timeout_s)
 
-    def tolerance(self, model: ModelFile, stated: Tolerance, *, integers: bool) -> Tolerance:
+    def rounds_otherwise(self, model: ModelFile) -> bool:
         """See Witness."""
-        if not model.is_quantised:
-            return super().tolerance(model, stated, integers=integers)
-        if integers:
-            return Tolerance(rtol=stated.rtol, atol=max(stated.atol, _INTEGER_STEPS))
-        return Tolerance(rtol=max(stated.rtol, _QUANTISED), atol=stated.atol)
-
-    def remark(self, model: ModelFile) -> str:
-        """See Witness."""
-        return f"within {_QUANTISED:.0%}" if model.is_quantised else ""
+        return model.is_quantised or super().rounds_otherwise(model)
 
 
 class PyTorch(OnnxRuntime):

@@ -17,12 +17,16 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.operators import Convert, Map, Move, Operator, Reshape
 from mlf_sdk.compiler.options import CompileOptions, Io, Kernels
 from mlf_sdk.errors import ArchiveError, MlfError
 from mlf_sdk.frontends.compiled import CompilingFrontend
 from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.tools.arrays import Array
+
+_QUANTISED: float = 0.05  # of the largest value: layers may round one step differently
+_INTEGER_STEPS: float = 6.0  # the same of an int8 output, whose values go to 127
+_WITHOUT_SUMS = (Convert, Map, Move, Reshape)
 
 Supply = Callable[[Operator, list[Array | None]], "list[Array] | None"]
 """Outputs of an operator that only its code defines, for these inputs; None: not known."""
@@ -89,6 +93,28 @@ class ModelFile:
     def is_quantised(self) -> bool:
         """True where the model computes with integers that stand for reals."""
         return any(value.quantisation is not None for value in self.graph.computed())
+
+    @cached_property
+    def quantises_sums(self) -> bool:
+        """True where real numbers that depend on the order of sums are quantised.
+
+        Two that are right to the last bit but one may then differ by a whole step.
+        """
+        graph, sums = self.graph, set[int]()
+        for operator in graph.operators:
+            real = [graph.values[number] for number in operator.inputs]
+            real = [value for value in real if value.dtype.kind == "f" and value.data is None]
+            without = isinstance(operator, _WITHOUT_SUMS)
+            if not real or (without and not any(value.id in sums for value in real)):
+                continue
+            if isinstance(operator, Map) and operator.expression.function == "quantise":
+                return True
+            for value in (graph.values[number] for number in operator.outputs):
+                if isinstance(operator, Convert) and value.quantisation is not None:
+                    return True
+                if value.dtype.kind == "f":
+                    sums.add(value.id)
+        return False
 
     def inputs_for_file(self, arrays: Sequence[Array]) -> list[Array]:
         """Inputs of the device as the file's own: stored integers become the reals that they stand for."""
@@ -189,8 +215,16 @@ class Witness(ABC):
             stated: by the user.
             integers: the output's elements are integers.
         """
-        return Tolerance(rtol=max(stated.rtol, self.rtol), atol=stated.atol)
+        if not self.rounds_otherwise(model):
+            return Tolerance(rtol=max(stated.rtol, self.rtol), atol=stated.atol)
+        if integers:
+            return Tolerance(rtol=stated.rtol, atol=max(stated.atol, _INTEGER_STEPS))
+        return Tolerance(rtol=max(stated.rtol, _QUANTISED), atol=stated.atol)
+
+    def rounds_otherwise(self, model: ModelFile) -> bool:
+        """Return whether results of it may be rounded to other integers, and are compared with a share."""
+        return model.quantises_sums
 
     def remark(self, model: ModelFile) -> str:
         """Addition to its title in the evidence line; empty: nothing."""
-        return ""
+        return f"within {_QUANTISED:.0%}" if self.rounds_otherwise(model) else ""
