@@ -51,7 +51,8 @@ class Steps:
     def add(self, kind: str, *inputs: str, output: str = "", **attributes: AttributeValue) -> str:
         """A node of a standard operator, which is computed at once where what it reads is constant."""
         output = output or self.name()
-        self.nodes.append(foldable(self.raw.replaced(kind, inputs, output, **attributes)))
+        node = self.raw.replaced(kind, inputs, output, **attributes)
+        self.nodes.append(node if "axes" in attributes else foldable(node))  # by version, axes are an input
         return output
 
     def emit(
