@@ -28,7 +28,8 @@ from statistics import median
 
 import numpy as np
 
-from mlf_sdk.analysis.elf.image import Image, read_image
+from mlf_sdk.analysis.elf.image import Image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import Core, core_named, cores
 from mlf_sdk.compiler.options import Goal

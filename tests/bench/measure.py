@@ -11,7 +11,8 @@ from typing import Any
 
 from counted import count
 from linkmap import Piece, read_map
-from mlf_sdk.analysis.elf.image import Image, read_image
+from mlf_sdk.analysis.elf.image import Image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.counting import (

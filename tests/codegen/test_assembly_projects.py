@@ -14,7 +14,7 @@ import mlf_sdk
 from archives import Spec, write
 from archives import build as tiny_archive
 from mlf_sdk import frontends
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.errors import NotPossibleError
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.pipeline.pipeline import Pipeline

@@ -14,8 +14,8 @@ import mlf_sdk
 from archives import Spec, write
 from archives import build as tiny_archive
 from mlf_sdk.analysis.assembly import scan_assembly
-from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.analysis.elf.info import read_firmware_info
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.errors import InputError
 from mlf_sdk.version import __version__
 from tflite_models import small_network

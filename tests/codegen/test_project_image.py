@@ -16,7 +16,7 @@ import pytest
 import mlf_sdk
 from archives import Spec, build, reference, sample, write
 from image_runs import assert_promises, run_all
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import ArchiveError, ToolError
 from mlf_sdk.targets.registry import project_target

@@ -12,7 +12,7 @@ import mlf_sdk
 from core_images import MISSING
 from counted import count
 from linkmap import read_map
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.errors import TargetError
 from mlf_sdk.judge.counting import build_plugin, missing_plugin_support
 from mlf_sdk.judge.windows import function_window

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from archives import Spec, build, write
-from mlf_sdk.analysis.elf.image import Image, Section, Symbol, read_image
+from mlf_sdk.analysis.elf.image import Image, Section, Symbol
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.analysis.machine.registry import Depth
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.analysis.machine.callgraph import EXECUTORS, LAUNCH, SERVERS, CallGraph
 from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.analysis.thumb.code import ThumbCode
@@ -184,6 +184,20 @@ def test_calls_through_pointers(tmp_path: Path) -> None:
     assert chosen is not None
     found = graph(code).deepest(chosen.address)
     assert [name for name, _ in found.path] == ["chosen", "deep"] and found.unknown == ()
+
+
+def test_a_text_that_looks_like_an_address_is_none(tmp_path: Path) -> None:
+    """Texts have no symbols: unless the linker says which words it relocated, they may be pointers."""
+    source = """
+    __attribute__((noipa)) int other(void) { return 1; }
+    __attribute__((section(".looks"), used)) int looks_alike(void) { return other(); }
+    __attribute__((noipa)) const char *text(int a) { return a ? "bfar=\\4" : "bfar=\\1 pc=\\2"; }
+    int main(void) { return text(1)[0] + looks_alike(); }"""
+    at = "-Wl,--section-start=.looks=0x43c"
+    guessed = graph(link(tmp_path, "m0", source, "-O2", "-Wl,-Ttext=0x8000", at))
+    known = graph(link(tmp_path, "m0", source, "-O2", "-Wl,-Ttext=0x8000", at, "-Wl,--emit-relocs"))
+    assert [guessed.code.functions[a].name for a in guessed.escaped] == ["looks_alike"]
+    assert known.escaped == set()
 
 
 @pytest.mark.parametrize("pic", [True, False])

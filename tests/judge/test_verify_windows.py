@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.analysis.elf.image import Image, read_image
+from mlf_sdk.analysis.elf.image import Image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.judge.windows import function_window, handlers, kernel_window, returns_of
 from mlf_sdk.tools.process import run_process
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.counting import missing_plugin_support

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.analysis.elf.debuginfo import FrameRule
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.analysis.thumb.code import ThumbCode
 from mlf_sdk.errors import InputError

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.analysis.elf.image import Function, Image, Section, read_image
+from mlf_sdk.analysis.elf.image import Function, Image, Section
 from mlf_sdk.analysis.elf.raw import Segment
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.process import run_process
@@ -228,3 +229,23 @@ def test_words_and_what_is_constant() -> None:
     assert image.words(0x101, 0x10C) == (0x07060504,)
     assert image.words(0x108, 0x100) == ()
     assert image.is_constant(0x104) and not image.is_constant(0x2000) and not image.is_constant(0x400)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_words_that_may_be_addresses(tmp_path: Path, kept: bool) -> None:
+    """A text whose bytes are a function's address is one of them, unless the linker kept its relocations."""
+    source = """
+    __attribute__((section(".looks"))) int called(void) { return 1; }
+    struct { int (*pointer)(void); char text[4]; } both = {called, "=\\4"};
+    int main(void) { return both.pointer(); }
+    """
+    (tmp_path / "a.c").write_text(source)
+    argv = ["arm-none-eabi-gcc", "-mcpu=cortex-m0", "-mthumb", "-nostdlib", "-Ttext=0x800", "-e", "main"]
+    argv += ["-Wl,--section-start=.looks=0x43c", *(["-Wl,--emit-relocs"] if kept else [])]
+    run_process([*argv, "a.c", "-o", "a.elf"], cwd=tmp_path, timeout_s=30)
+    read = read_image(tmp_path / "a.elf")
+    both = read.find("both")
+    assert both is not None and read.words(both.address, both.end) == (0x43D, 0x43D)
+    assert (both.address in read.relocated) if read.relocated is not None else not kept
+    assert read.addresses(both.address, both.end) == ((0x43D,) if kept else (0x43D, 0x43D))
+    assert read.addresses(both.address + 1, both.end) == (() if kept else (0x43D,))

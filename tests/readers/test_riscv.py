@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from elfobjects import Elf, attributes
-from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.analysis.elf.objects import check_object_against, read_object
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.analysis.machine.workspaces import object_workspaces
 from mlf_sdk.analysis.riscv import decode

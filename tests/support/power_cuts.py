@@ -29,7 +29,7 @@ import numpy as np
 
 import mlf_sdk
 from gdb_remote import GdbRemote
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.cli.main import main as command
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.codegen.packagefile import HEAD_BYTES, Package, read_package

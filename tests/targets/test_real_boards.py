@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mlf_sdk
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.load import load_board, load_boards

@@ -13,7 +13,7 @@ import pytest
 from archives import Spec, build, write
 from mlf_sdk import run as api_run
 from mlf_sdk.analysis.assembly import scan_assembly
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline import api
 from mlf_sdk.targets.zephyr.build import ZephyrSetup

@@ -38,6 +38,11 @@ _MODULE_FILES = frozenset(
     }
 )
 _WHOLE_FOLDERS = ("crt/src/", "crt/rpc/", "crt/graph/", "crt/mlperf/")  # all their sources are built
+# What no inference waits for: compiled for size, but for the C library's functions on memory.
+_BESIDE_INFERENCE = tuple(
+    f"crt/{folder}/" for folder in ("baremetal", "mlperf", "package", "params", "platform", "rpc", "secure")
+)
+_MEMORY_FUNCTIONS = "crt/baremetal/memory.c"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,8 +208,9 @@ class _Renderer:
             "definitions": (*self.platform.definitions, *(["MLF_RPC_ARENAS=1"] if more_arenas else [])),
             "more_arenas": more_arenas,
             "runtime_sources": runtime,
-            "small_sources": [p for p in runtime if p.startswith(("crt/platform/", "crt/baremetal/"))],
-            "signed_sources": [p for p in runtime if p.startswith(("crt/package/", "crt/secure/"))],
+            "small_sources": [
+                p for p in runtime if p.startswith(_BESIDE_INFERENCE) and p != _MEMORY_FUNCTIONS
+            ],
             "cmsis_nn": cmsis,
             "expected": [len(outputs) for outputs in self.expected if outputs],
             "p": self._mlperf_values(),

@@ -54,7 +54,7 @@ def counting(target: Target, elf: Path, plugins: Path) -> Iterator[Counting]:
     if not target.counts_instructions:
         yield ByClock(hz=None)
         return
-    from mlf_sdk.analysis.elf.image import read_image
+    from mlf_sdk.analysis.elf.read import read_image
     from mlf_sdk.judge.counting import build_plugin, counter, missing_plugin_support
     from mlf_sdk.judge.windows import RUN, function_window, handlers, row_windows
     from mlf_sdk.targets.unicorn.launch import uses_unicorn

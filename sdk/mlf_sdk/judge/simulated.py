@@ -11,7 +11,7 @@ from statistics import median_low
 
 import msgspec
 
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.execute import Execution, InstructionCount
 from mlf_sdk.judge.windows import RUN, Window, function_window

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.errors import InputError, MlfError, NotBuiltError
 from mlf_sdk.pipeline.options import DebugOptions
 from mlf_sdk.pipeline.pipeline import Pipeline

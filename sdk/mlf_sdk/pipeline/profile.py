@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Any, Literal
 
-from mlf_sdk.analysis.elf.image import Image, read_image
+from mlf_sdk.analysis.elf.image import Image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import NotPossibleError
 from mlf_sdk.judge.counting import build_plugin, missing_plugin_support

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mlf_sdk.analysis.elf.image import Image, read_image
+from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.analysis.elf.info import FirmwareInfo, read_firmware_info
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.errors import MissingToolError, MlfError, NotPossibleError, TargetError
 from mlf_sdk.judge.check import CheckReport

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.codegen.link import Linkage, link_project
 from mlf_sdk.codegen.lock import Lock, choose_model, read_lock
 from mlf_sdk.codegen.make_lock import make_lock

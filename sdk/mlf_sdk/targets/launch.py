@@ -216,7 +216,7 @@ def keep_emulated_slots(lock: Lock, board: Board, elf: Path) -> None:
 
 def _slots_in_flash(elf: Path) -> int:
     """Bytes of the slots in flash of an image."""
-    from mlf_sdk.analysis.elf.image import read_image
+    from mlf_sdk.analysis.elf.read import read_image
     from mlf_sdk.targets.boards.requirements import SLOTS_REGION
 
     return sum(s.size_bytes for s in read_image(elf).sections if s.name == f".{SLOTS_REGION}")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mlf_sdk.analysis.elf.image import Symbol, read_image
+from mlf_sdk.analysis.elf.image import Symbol
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.analysis.machine.registry import analysis_of_fault, machine_code
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.names import layer_of_function

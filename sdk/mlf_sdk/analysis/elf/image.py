@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A linked image, read once: sections, segments, symbols, functions and bytes.
+"""A linked image: sections, segments, symbols, functions and bytes.
 
-For files that were built here (pyelftools reads them); files of unknown origin go through ``raw``.
 Addresses of functions carry no bit that tells the instruction set.
 """
 
@@ -12,24 +11,18 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from functools import cache, cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mlf_sdk.analysis.elf.raw import PF_W, SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, Segment, load_address
-from mlf_sdk.analysis.machine.registry import AttributesError, BuildAttributes, analysis_of
-from mlf_sdk.errors import InputError
+from mlf_sdk.analysis.elf.raw import Segment
+from mlf_sdk.analysis.machine.registry import BuildAttributes
 from mlf_sdk.tools.isas import Isa, load_isas
 
 if TYPE_CHECKING:
-    from elftools.elf.elffile import ELFFile
-
     from mlf_sdk.analysis.elf.debuginfo import DebugInfo
-
-_DATA_MARK = "$d"  # mapping symbol of every ABI that has such: data begins here, in a section of code
 
 
 class Symbol(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +104,8 @@ class Image:
         entry: the address where it begins.
         marks: addresses at which code (True) or data (False) begins inside sections of code, in order.
         attributes: build attributes; None where there are none.
+        relocated: addresses of the words that the linker wrote addresses into; None where it did not keep
+            its relocations (``--emit-relocs``).
         content: bytes of the file.
         elf_class: 32 or 64.
     """
@@ -123,6 +118,7 @@ class Image:
     entry: int = 0
     marks: tuple[tuple[int, bool], ...] = ()
     attributes: BuildAttributes | None = None
+    relocated: frozenset[int] | None = None
     content: bytes = field(default=b"", repr=False)
     elf_class: int = 32
 
@@ -133,7 +129,7 @@ class Image:
     @property
     def isa(self) -> Isa | None:
         """The architecture, as far as it is known."""
-        return _isa_of(self.machine, self.elf_class)
+        return isa_of(self.machine, self.elf_class)
 
     @cached_property
     def _by_name(self) -> dict[str, Symbol]:
@@ -199,6 +195,16 @@ class Image:
         data = self.bytes_at(first, max(0, end - first))
         return struct.unpack_from(f"<{len(data) // 4}I", data)
 
+    def addresses(self, start: int, end: int) -> tuple[int, ...]:
+        """Aligned words from ``start`` to ``end`` that may hold addresses: those that the linker relocated.
+
+        Where an image does not say which, all of them: a number or a piece of text may look like one.
+        """
+        words, relocated = self.words(start, end), self.relocated
+        if relocated is None:
+            return words
+        return tuple(word for at, word in enumerate(words) if ((start + 3) & ~3) + 4 * at in relocated)
+
     def is_constant(self, address: int) -> bool:
         """True when the contents at an address cannot change."""
         section = self.section_at(address)
@@ -240,110 +246,7 @@ class Image:
             yield Function(names=names, address=start, end=end, limit=min(end, limit))
 
 
-def read_image(path: Path) -> Image:
-    """Read a linked ELF file that was built here.
-
-    Raises:
-        InputError: it is missing or no ELF file.
-    """
-    from elftools.common.exceptions import ELFError
-
-    hint = "Build the project first: mlf-sdk build DIR"
-    if not path.exists():
-        raise InputError("no such image: the project is not built", where=str(path), hint=hint)
-    try:
-        return _parsed(path, path.read_bytes(), get_ident())
-    except (ELFError, AttributesError, OSError) as error:
-        raise InputError(
-            f"can't read the image: not an ELF file, or cut off: {error}", where=str(path), hint=hint
-        ) from error
-
-
-@lru_cache(maxsize=8)
-def _parsed(path: Path, content: bytes, _thread: int) -> Image:
-    """Parse an image once a thread; the reader of its lines has a position, so threads share none."""
-    from elftools.elf.elffile import ELFFile
-
-    return _read(path, content, ELFFile(io.BytesIO(content)))
-
-
-def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
-    segments = tuple(
-        Segment(
-            address=s["p_vaddr"], load_address=s["p_paddr"], size_bytes=s["p_memsz"], data=bytes(s.data())
-        )
-        for s in elf.iter_segments("PT_LOAD")
-    )
-    fixed = [s for s in elf.iter_segments("PT_LOAD") if not s["p_flags"] & PF_W]
-    isa = _isa_of(elf["e_machine"], elf.elfclass)
-    attributes = elf.get_section_by_name(isa.attributes_section) if isa is not None else None
-    symbols = list(_symbols(elf, isa))
-    # Sections of code alone: .debug_frame has $d as well.
-    code = {s.name for s in elf.iter_sections() if s["sh_flags"] & SHF_EXECINSTR}
-    kinds = {_DATA_MARK: False, **({isa.code_mark: True} if isa is not None else {})}
-    mapping = ((s.address, kinds.get(s.name.split(".")[0])) for s in symbols if s.section in code)
-    marks = {address: is_code for address, is_code in mapping if is_code is not None}
-    return Image(
-        path=path,
-        machine=elf["e_machine"],
-        symbols=tuple(sorted(symbols, key=lambda s: (s.address, s.name))),
-        sections=tuple(
-            Section(
-                name=section.name,
-                address=section["sh_addr"],
-                load_address=load_address(section["sh_addr"], segments),
-                size_bytes=section["sh_size"],
-                in_file=section["sh_type"] != "SHT_NOBITS",
-                writable=bool(section["sh_flags"] & SHF_WRITE)
-                and not any(s.section_in_segment(section) for s in fixed),
-                executable=bool(section["sh_flags"] & SHF_EXECINSTR),
-            )
-            for section in elf.iter_sections()
-            if section["sh_flags"] & SHF_ALLOC and section["sh_size"]
-        ),
-        segments=segments,
-        entry=elf["e_entry"] & ~1,
-        marks=tuple(sorted(marks.items())),
-        attributes=_read_attributes(isa, attributes.data()) if attributes and isa is not None else None,
-        content=content,
-        elf_class=elf.elfclass,
-    )
-
-
-def _isa_of(machine: str, elf_class: int) -> Isa | None:
+def isa_of(machine: str, elf_class: int) -> Isa | None:
+    """The architecture that an ELF header names; None where it is unknown."""
     isas = (isa for isa in load_isas().values() if isa.elf_name == machine)
     return next(isas, None) if elf_class == 32 else None
-
-
-def _read_attributes(isa: Isa, data: bytes) -> BuildAttributes:
-    return analysis_of(isa).read_attributes(memoryview(data), "little")
-
-
-def _symbols(elf: ELFFile, isa: Isa | None) -> Iterator[Symbol]:
-    bit = isa.code_bit if isa is not None else 0
-    table: Any
-
-    @cache  # pyelftools reads a section anew each time it is asked for
-    def section_name(index: int) -> str:
-        return str(elf.get_section(index).name)
-
-    for table in elf.iter_sections("SHT_SYMTAB"):
-        file = ""  # its local symbols follow
-        for symbol in table.iter_symbols():
-            index, kind, binding = symbol["st_shndx"], symbol["st_info"]["type"], symbol["st_info"]["bind"]
-            if kind == "STT_FILE":
-                file = symbol.name
-            if kind not in ("STT_FUNC", "STT_OBJECT", "STT_NOTYPE") or not symbol.name:
-                continue
-            if isinstance(index, int):
-                is_function = kind == "STT_FUNC"
-                yield Symbol(
-                    name=symbol.name,
-                    address=symbol["st_value"] & ~bit if is_function else symbol["st_value"],
-                    size_bytes=symbol["st_size"],
-                    is_function=is_function,
-                    is_object=kind == "STT_OBJECT",
-                    section=section_name(index),
-                    file=file if binding == "STB_LOCAL" else "",
-                    is_weak=binding == "STB_WEAK",
-                )

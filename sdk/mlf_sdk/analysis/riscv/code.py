@@ -64,4 +64,6 @@ class RiscvCode(LinkedCode):
 
         The image's entry is none: it lies where the memory begins, a common number, and nothing calls it.
         """
-        return {word for word in self.image.words(start, end) if word in self.functions} - {self.image.entry}
+        return {word for word in self.image.addresses(start, end) if word in self.functions} - {
+            self.image.entry
+        }

@@ -120,5 +120,5 @@ class ThumbCode(LinkedCode):
 
     def pointers(self, start: int, end: int) -> set[int]:
         """Functions whose addresses, with the Thumb bit, stand in words from ``start`` to ``end``."""
-        words = self.image.words(start, end)
+        words = self.image.addresses(start, end)
         return {word & ~1 for word in words if word & 1 and word & ~1 in self.functions}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.read import read_image
 from mlf_sdk.errors import InputError
 
 _MAX_SPAN = 64 << 20  # of a flat binary
