@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.analysis.elf.raw import machine_name
-from mlf_sdk.analysis.machine.registry import analysis_of
+from mlf_sdk.analysis.machine.registry import faults_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.sweep.proof import emulated_boards
@@ -79,8 +79,8 @@ class TestRows:
         assert {isa_of_cpu(cpu) for cpu in isa.cpus} == {isa}
 
     def test_its_code_is_read(self, isa):
-        assert analysis_of(isa).REGISTER_ROWS[0][0] == "pc"
-        assert isa.status_register in [name for row in analysis_of(isa).REGISTER_ROWS for name in row]
+        assert faults_of(isa).REGISTER_ROWS[0][0] == "pc"
+        assert isa.status_register in [name for row in faults_of(isa).REGISTER_ROWS for name in row]
 
     def test_a_board_has_it(self, isa):
         assert isa.name in {row.isa for row in load_boards().values()}

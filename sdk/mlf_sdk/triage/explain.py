@@ -12,13 +12,13 @@ import msgspec
 
 from mlf_sdk.analysis.elf.image import Symbol
 from mlf_sdk.analysis.elf.read import read_image
-from mlf_sdk.analysis.machine.registry import analysis_of_fault, machine_code
+from mlf_sdk.analysis.machine.registry import faults_by_registers, machine_code
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.names import layer_of_function
 from mlf_sdk.triage.fault_report import FaultReport
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.machine.registry import Analysis, MachineCode
+    from mlf_sdk.analysis.machine.registry import Faults, MachineCode
 
 _MOST_FRAMES = 32
 _CONSISTENT_FRAMES = 2  # a chain of so many frames is no coincidence
@@ -94,13 +94,13 @@ def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Tria
     pc = fault.registers.get("pc", 0) & ~1
     instruction = code.text_at(pc) if code is not None and pc else ""
     root = elf.parent.parent if elf is not None else None
-    reader = analysis_of_fault(fault.registers)
+    faults = faults_by_registers(fault.registers)
     frames = _make_frames(code, _unwind(code, fault, step_name), root) if code is not None else ()
     layers = (layer_of_function(frame.function) for frame in frames)
     return Triage(
         fault=fault,
-        cause=_cause(fault, reader, instruction=instruction, in_code=code is None or code.image.is_code(pc)),
-        status=reader.describe_status(fault.registers) if reader is not None else (),
+        cause=_cause(fault, faults, instruction=instruction, in_code=code is None or code.image.is_code(pc)),
+        status=faults.describe_status(fault.registers) if faults is not None else (),
         instruction=instruction,
         frames=frames,
         step_name=step_name,
@@ -108,13 +108,13 @@ def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Tria
     )
 
 
-def _cause(fault: FaultReport, reader: Analysis | None, *, instruction: str, in_code: bool) -> str:
+def _cause(fault: FaultReport, faults: Faults | None, *, instruction: str, in_code: bool) -> str:
     """Most probable cause of a fault, in a sentence; empty where nothing can be said."""
     if fault.kind in _CAUSES:
         return _CAUSES[fault.kind]
-    if reader is None or "pc" not in fault.registers:
+    if faults is None or "pc" not in fault.registers:
         return _SIGNALS.get(fault.kind, "")
-    return reader.probable_cause(fault.kind, fault.registers, instruction=instruction, in_code=in_code)
+    return faults.probable_cause(fault.kind, fault.registers, instruction=instruction, in_code=in_code)
 
 
 _CAUSES = {
@@ -284,12 +284,12 @@ def triage_lines(result: Triage) -> list[str]:
         lines.append(f"{head} {frame.place}{times}")
         if frame.text and index == 0:
             lines.append(f"    {frame.text}")
-    reader = analysis_of_fault(fault.registers)
-    rows = reader.REGISTER_ROWS if reader is not None else (tuple(fault.registers),)
+    faults = faults_by_registers(fault.registers)
+    rows = faults.REGISTER_ROWS if faults is not None else (tuple(fault.registers),)
     lines += [text for names in rows if (text := _registers(fault, names))]
-    if reader is not None:
+    if faults is not None:
         lines += list(result.status)
-        lines += filter(None, [reader.status_note(fault.kind, fault.registers)])
+        lines += filter(None, [faults.status_note(fault.kind, fault.registers)])
     return lines
 
 

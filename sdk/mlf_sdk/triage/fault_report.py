@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from mlf_sdk.analysis.machine.registry import analysis_of, analysis_of_fault
+from mlf_sdk.analysis.machine.registry import faults_by_registers, faults_of
 from mlf_sdk.tools.checks import DeviceText, device_text
 from mlf_sdk.tools.isas import fallback_isa
 
@@ -77,10 +77,10 @@ def _kind(text: str, registers: dict[str, int]) -> str:
     number = int(text, 16) if _WORD.fullmatch(text) else None
     if number is not None and number < len(_KINDS):
         return _KINDS[number]
-    reader = analysis_of_fault(registers)
-    if reader is None and number is not None:
-        reader = analysis_of(fallback_isa())  # a line that was cut
-    return text if reader is None else reader.fault_kind(text, number, registers)
+    faults = faults_by_registers(registers)
+    if faults is None and number is not None:
+        faults = faults_of(fallback_isa())  # a line that was cut
+    return text if faults is None else faults.fault_kind(text, number, registers)
 
 
 def _step(text: str) -> int:

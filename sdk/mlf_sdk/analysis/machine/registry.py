@@ -92,9 +92,6 @@ class MachineCode(Protocol):
 class Analysis(Protocol):
     """The reader of an architecture: the module ``reader`` of its package."""
 
-    REGISTER_ROWS: Sequence[tuple[str, ...]]
-    """Registers of a fault, as they are shown."""
-
     def code_of(self, image: Image) -> MachineCode:
         """Return the machine code of an image that has bytes."""
 
@@ -106,6 +103,13 @@ class Analysis(Protocol):
 
     def kernel_workspaces(self, elf: RawElf, names: Sequence[str]) -> dict[str, ObjectWorkspace]:
         """Return the workspace that functions of an object ask for, some of which may ask for any."""
+
+
+class Faults(Protocol):
+    """The meaning of an architecture's fault registers: the module ``faults`` of its package."""
+
+    REGISTER_ROWS: Sequence[tuple[str, ...]]
+    """Registers of a fault, as they are shown."""
 
     def fault_kind(self, kind: str, number: int | None, registers: Mapping[str, int]) -> str:
         """Return the name of a fault; ``number``: of the exception, where the device reports that."""
@@ -134,10 +138,15 @@ def machine_code(image: Image) -> MachineCode | None:
     return analysis_of(isa).code_of(image) if isa is not None and image.segments else None
 
 
-def analysis_of_fault(registers: Mapping[str, int]) -> Analysis | None:
-    """The reader of the architecture that reports these registers of a fault; None: another one."""
+def faults_of(isa: Isa) -> Faults:
+    """The meaning of the fault registers of an architecture."""
+    return cast("Faults", importlib.import_module(f"mlf_sdk.analysis.{isa.analysis}.faults"))
+
+
+def faults_by_registers(registers: Mapping[str, int]) -> Faults | None:
+    """The same of the architecture that reports these registers of a fault; None: another one."""
     result = next((isa for isa in load_isas().values() if isa.status_register in registers), None)
-    return analysis_of(result) if result is not None else None
+    return faults_of(result) if result is not None else None
 
 
 Path = tuple[tuple[str, int], ...]

@@ -8,13 +8,6 @@ from typing import TYPE_CHECKING
 
 from mlf_sdk.analysis.machine.registry import ObjectWorkspace
 from mlf_sdk.analysis.riscv.attributes import read_attributes
-from mlf_sdk.analysis.riscv.faults import (
-    REGISTER_ROWS,
-    describe_status,
-    fault_kind,
-    probable_cause,
-    status_note,
-)
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.elf.image import Image
@@ -22,15 +15,10 @@ if TYPE_CHECKING:
     from mlf_sdk.analysis.riscv.code import RiscvCode
 
 __all__ = [
-    "REGISTER_ROWS",
     "code_of",
     "computes_in_double",
-    "describe_status",
-    "fault_kind",
     "kernel_workspaces",
-    "probable_cause",
     "read_attributes",
-    "status_note",
 ]
 
 

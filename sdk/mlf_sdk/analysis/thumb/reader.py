@@ -8,13 +8,6 @@ from typing import TYPE_CHECKING
 
 from mlf_sdk.analysis.thumb.attributes import read_attributes
 from mlf_sdk.analysis.thumb.doubles import computes_in_double
-from mlf_sdk.analysis.thumb.faults import (
-    REGISTER_ROWS,
-    describe_status,
-    fault_kind,
-    probable_cause,
-    status_note,
-)
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.elf.image import Image
@@ -23,15 +16,10 @@ if TYPE_CHECKING:
     from mlf_sdk.analysis.thumb.code import ThumbCode
 
 __all__ = [
-    "REGISTER_ROWS",
     "code_of",
     "computes_in_double",
-    "describe_status",
-    "fault_kind",
     "kernel_workspaces",
-    "probable_cause",
     "read_attributes",
-    "status_note",
 ]
 
 
