@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,12 +38,15 @@ KERNELS = tuple(f"tvmgen_tiny_fused_{name}" for name in ("multiply", "smooth", "
 
 @pytest.fixture(scope="module")
 def lock(tmp_path_factory: pytest.TempPathFactory) -> Lock:
-    """Arena 72 bytes, reserved 80; parameters 64; three kernels."""
+    """Arena 72 bytes, reserved 80; parameters 64, each 1; three kernels."""
     path = write(build(Spec()), tmp_path_factory.mktemp("check") / "tiny.tar")
     found = plan_project([load(path)], board="mps2-an386").lock
     assert (found.models[0].arena_bytes, found.models[0].arena_reserved_bytes) == (72, 80)
     assert found.models[0].guard_bytes == GUARD
-    return found
+    ones = hashlib.sha256(b"\1" * 64).hexdigest()
+    return msgspec.structs.replace(
+        found, models=(msgspec.structs.replace(found.models[0], params_sha256=ones),)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,7 @@ class Program:
     arena: int | None = 80
     params: int | None = 64
     params_skew: int = 0
+    params_byte: int = 1
     kernels: tuple[str, ...] = KERNELS
     stack: bool = False
 
@@ -69,7 +74,7 @@ class Program:
             lines += [
                 'asm(".section .rodata.p, \\"a\\"\\n .balign 16\\n"',
                 f'".skip {self.params_skew}\\n .global tiny_params\\n .type tiny_params, %object\\n"',
-                f'"tiny_params: .skip {self.params}, 1\\n .size tiny_params, {self.params}\\n .text");',
+                f'"tiny_params: .skip {self.params}, {self.params_byte}\\n .size tiny_params, {self.params}\\n .text");',
             ]
         if self.stack:
             lines += [
@@ -134,6 +139,7 @@ def test_image_that_keeps_its_promises(tmp_path: Path, needs_cc: str, lock: Lock
         (Program(params=63), "parameters", 63, ""),
         (Program(params=80), "parameters", 80, ""),
         (Program(params=None), "parameters", None, "the parameters are not linked"),
+        (Program(params_byte=2), "parameters", 64, "their values are not those of the model"),
         (Program(params_skew=4), "parameters", 64, "not 16-byte aligned: 0x"),
         (Program(kernels=KERNELS[:1]), "functions", 1, f"not linked: {KERNELS[1]}, {KERNELS[2]}"),
     ],

@@ -142,6 +142,8 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     is one of them, and there is no arena. ``made_from`` is the model file that the archive was compiled from.
     ``arenas`` and ``params_places`` are those of a model in several memories; ``state_memory`` has its state.
     ``input_bytes`` are those of the application's buffer for inputs that lie outside of the arena.
+    ``params_sha256`` is of the parameters, part after part where they lie in several memories; empty where an
+    earlier SDK did not state it.
     """
 
     name: str
@@ -184,6 +186,7 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     state_memory: str = ""
     preprocessing: Preprocessing | None = None
     input_bytes: int = 0
+    params_sha256: str = ""
 
     @property
     def caller_inputs_bytes(self) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -133,7 +134,17 @@ def _lock_model(layout: ModelLayout, linkage: Linkage, params: str) -> LockModel
         state_memory=layout.state_bank.name if layout.state_bank is not None else "",
         preprocessing=model.preprocessing,
         input_bytes=linkage.input_bytes,
+        params_sha256=_params_hash(layout),
     )
+
+
+def _params_hash(layout: ModelLayout) -> str:
+    """SHA-256 of the parameters, without the gaps between parts in several memories."""
+    if not layout.params_bytes:
+        return ""
+    blob = layout.params_blob()
+    spans = [(part.first, part.first + part.size_bytes) for part in layout.params]
+    return hashlib.sha256(b"".join(blob[first:end] for first, end in spans) or blob).hexdigest()
 
 
 def _places(layout: ModelLayout, linkage: Linkage) -> dict[str, tuple[LockPlace, ...]]:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mlf_sdk.analysis.elf.image import Image, Symbol
+from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.ir.names import input_symbol
 from mlf_sdk.judge.groups import SizedItem, group_sizes, kernel_sizes
-from mlf_sdk.judge.memorymap import Contents, Region, region_use
+from mlf_sdk.judge.memorymap import Contents, Region, placed_parameters, region_use
 from mlf_sdk.judge.stack import (
     ENTRIES,
     ZEPHYR_ENTRY,
@@ -248,11 +248,7 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
         ),
     ]
     if model.params_bytes:
-        blobs = [image.find(symbol) for symbol in model.params_symbols]
-        params = blobs[0]
-        size = params.size_bytes if params else None
-        if model.params_places and all(blobs):
-            size = model.params_places[-1].first + sum(one.size_bytes for one in blobs[-1:] if one)
+        size, fault = placed_parameters(model, image)
         rows.append(
             ProofRow(
                 model=model.name,
@@ -260,8 +256,8 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
                 summary=model.summary.constants_bytes,
                 planned=model.params_bytes,
                 image=size,
-                state=_state(params is not None and size == model.params_bytes and params.address % 16 == 0),
-                note=_alignment_note(params),
+                state=_state(size == model.params_bytes and not fault),
+                note=fault,
                 summary_note=_differs(model.summary.constants_bytes, model.params_bytes, _CONSTANTS_ERROR),
             )
         )
@@ -340,9 +336,3 @@ def _workspace_note(model: LockModel) -> str:
 
 def _differs(summary: int | None, planned: int, why: str) -> str:
     return why if summary is not None and summary != planned else ""
-
-
-def _alignment_note(params: Symbol | None) -> str:
-    if params is None:
-        return "the parameters are not linked"
-    return "" if params.address % 16 == 0 else f"not 16-byte aligned: 0x{params.address:08x}"

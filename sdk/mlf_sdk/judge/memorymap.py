@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol
-from mlf_sdk.codegen.lock import Lock
+from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.ir.names import input_symbol
 
 PartKind = Literal[
@@ -96,6 +97,25 @@ class CodeItem:
     section: str
     size_bytes: int
     is_function: bool
+
+
+def placed_parameters(model: LockModel, image: Image) -> tuple[int | None, str]:
+    """Bytes of the parameters in the image, and what is wrong with their place or values; empty: nothing.
+
+    Values are compared with the lock's hash; one of an earlier SDK has none.
+    """
+    blobs = [image.find(name) for name in model.params_symbols]
+    first, last = blobs[0], blobs[-1]
+    if first is None:
+        return None, "the parameters are not linked"
+    size = first.size_bytes
+    if model.params_places and last is not None:
+        size = model.params_places[-1].first + last.size_bytes
+    if first.address % 16:
+        return size, f"not 16-byte aligned: 0x{first.address:08x}"
+    held = hashlib.sha256(b"".join(image.bytes_at(one.address, one.size_bytes) for one in blobs if one))
+    is_other = size == model.params_bytes and model.params_sha256 not in ("", held.hexdigest())
+    return size, "their values are not those of the model" if is_other else ""
 
 
 class Contents:
