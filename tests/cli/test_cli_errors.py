@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -397,6 +398,30 @@ def test_an_encoding_that_lacks_a_character(archives_dir: Path) -> None:
     done = run_program("inspect", path, env=latin, encoding="latin-1")
     assert done.returncode == 0, done.stderr
     assert r"'größe\u2192x'" in done.stdout
+
+
+def test_names_that_are_not_utf8(call: Caller, tmp_path: Path) -> None:
+    """Their bytes are shown escaped: in text, in JSON and in the files of a project."""
+    name = os.fsdecode(b"Gr\xf6\xdfe")
+    model = tmp_path / f"{name}.tflite"
+    model.write_bytes((Path(__file__).parents[2] / "examples" / "layers" / "layers.tflite").read_bytes())
+    shown = call("inspect", model, "--json")
+    assert shown.code == 0 and json.loads(shown.out)["model"].endswith(r"Gr\udcf6\udcdfe.tflite")
+    out = tmp_path / name
+    assert call("generate", model, "-o", out, "--board", "host", "--json").code == 0
+    assert r"Gr\\udcf6\\udcdfe.tflite" in (out / "mlf-project.json").read_text()
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_closed_stream(closed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlf_sdk.cli.start import run_console_script
+
+    monkeypatch.setattr(sys, closed, None)
+    monkeypatch.setattr(sys, "argv", ["mlf-sdk", "--version"])
+    with pytest.raises(SystemExit) as caught:
+        run_console_script()
+    getattr(sys, closed).close()
+    assert caught.value.code == 0
 
 
 def test_a_reader_that_goes_away(tiny: Path) -> None:

@@ -176,8 +176,19 @@ def test_a_project_knows_its_file(model: Path, archive: Path, tmp_path: Path) ->
     plain = mlf_sdk.run(folder, inputs={"input": X})
     assert plain.verdict == NOT_COMPARED
     assert mlf_sdk.run(folder, inputs={"input": X}, model_file=str(model)).verdict == "PASS"
-    (folder.parent / "two.tflite").write_bytes(model.read_bytes())
+    near = folder.parent / "two.tflite"
+    near.write_bytes(b"later")
+    why = mlf_sdk.run(folder, inputs={"input": X}).witnessed.why
+    assert why.endswith(f"(two.tflite); {near} is another one, or was changed since")
+    near.write_bytes(model.read_bytes())
     assert mlf_sdk.run(folder, inputs={"input": X}).verdict == "PASS"
+
+
+def test_the_archive_of_a_project_is_its_file(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere" / "app"
+    mlf_sdk.generate(model, folder, board="host")
+    report = mlf_sdk.run(folder, inputs={"input": X}, archive=str(model))
+    assert report.verdict == "PASS" and report.witnessed.compared
 
 
 # ---- steps that none covers ----

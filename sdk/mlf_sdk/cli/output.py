@@ -25,6 +25,7 @@ from mlf_sdk.tools.checks import printable
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 SCHEMA = 1
 """Version of the JSON of every command; a key that changes its meaning raises it."""
 
@@ -65,7 +66,14 @@ def show(result: list[RenderableType], value: Mapping[str, Any], *, as_json: boo
 
 
 def _write_json(value: dict[str, Any]) -> None:
-    encoded = msgspec.json.encode({"schema": SCHEMA, **value}, enc_hook=_plain, order="deterministic")
+    value = {"schema": SCHEMA, **value}
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=_plain, order="deterministic")
+    except UnicodeEncodeError:  # a file's name that is not UTF-8
+        import json  # for few names
+
+        text = json.dumps(msgspec.to_builtins(value, enc_hook=_plain), ensure_ascii=False, sort_keys=True)
+        encoded = _SURROGATE.sub(lambda one: rf"\\u{ord(one[0]):x}", text).encode()
     _write(msgspec.json.format(encoded, indent=2).decode() + "\n")
 
 

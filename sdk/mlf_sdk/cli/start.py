@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from mlf_sdk.cli import STOPPED
@@ -11,8 +12,10 @@ from mlf_sdk.cli import STOPPED
 def run_console_script() -> None:
     """Run the command line and exit with its code."""
     try:
-        for stream in (sys.stdout, sys.stderr):
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # names are Unicode
+        for name in ("stdout", "stderr"):
+            if getattr(sys, name) is None:  # closed by the caller
+                setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+            getattr(sys, name).reconfigure(errors="backslashreplace")  # names are Unicode
         from mlf_sdk.cli.main import main
 
         code = main()

@@ -22,7 +22,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
         written: new content, of files that are missing, differ or were edited.
         removed: files that are no longer generated.
         edited: what the user changed -> where it is kept.
-        kept: the user's files that differ from those that were generated.
+        kept: files of the user that were edited and differ from those that were generated.
     """
 
     written: Mapping[str, bytes]
@@ -46,7 +46,7 @@ def compare(
 
     Args:
         recorded: hash of each file that was generated into ``folder``.
-        user_files: those that are written once; None: `USER_FILES`.
+        user_files: those that are the user's once edited; None: `USER_FILES`.
     """
     users = USER_FILES if user_files is None else user_files
     disk = _Disk(folder)
@@ -58,14 +58,13 @@ def compare(
         result = None if obstacle else disk.read(path)
         if result == content:
             continue
-        if path in users and (obstacle or result is not None):
+        is_edited = result is not None and path != MANIFEST_NAME and file_hash(result) != recorded.get(path)
+        if path in users and (obstacle or is_edited):
             kept.append(path)
             continue
         written[path] = content
-        if obstacle:
-            edited.add(obstacle)
-        elif result is not None and path != MANIFEST_NAME and file_hash(result) != recorded.get(path):
-            edited.add(path)
+        if obstacle or is_edited:
+            edited.add(obstacle or path)
     for path in recorded.keys() - files.keys() - users:
         obstacle = disk.obstacle(path)
         result = None if obstacle else disk.read(path)
@@ -122,7 +121,7 @@ class _Disk:
 
 
 MANIFEST_NAME = "mlf-project.sha256"
-USER_FILES = frozenset(  # written once, then the user's
+USER_FILES = frozenset(  # the user's once edited
     {
         ".gdbinit",
         ".gitignore",
@@ -139,11 +138,9 @@ USER_FILES = frozenset(  # written once, then the user's
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\n]+)\n")
 
 
-def encode_manifest(files: Mapping[str, bytes], user_files: frozenset[str] | None = None) -> bytes:
-    """Hashes of ``files`` (relative path -> content) by path; files of the user are left out."""
-    users = USER_FILES if user_files is None else user_files
-    generated = sorted(path for path in files if path not in users)
-    return "".join(f"{file_hash(files[path])}  {path}\n" for path in generated).encode()
+def encode_manifest(files: Mapping[str, bytes]) -> bytes:
+    """Hashes of ``files`` (relative path -> content), by path."""
+    return "".join(f"{file_hash(files[path])}  {path}\n" for path in sorted(files)).encode()
 
 
 def read_manifest(folder: Path) -> dict[str, str]:

@@ -44,7 +44,7 @@ class Export:
 
     Attributes:
         files: relative path -> content.
-        user_files: those that are written once, and are the user's then.
+        user_files: those that are the user's, and kept, once edited.
     """
 
     files: Mapping[str, bytes]

@@ -29,6 +29,7 @@ from mlf_sdk.codegen.tensortext import quantisation_text
 from mlf_sdk.ir.model import Model, Tensor
 from mlf_sdk.ir.step import Layer
 from mlf_sdk.planner.layout import ModelLayout
+from mlf_sdk.tools.checks import printable
 from mlf_sdk.version import __version__
 
 _ZEPHYR_CMSIS_NN = "cmsis-nn"  # its folder is remembered beside the lock, by each machine that builds
@@ -88,7 +89,7 @@ def _lock_model(layout: ModelLayout, linkage: Linkage, params: str) -> LockModel
     return LockModel(
         name=model.name,
         c_name=model.c_name,
-        archive=Path(origin.source).name,
+        archive=printable(Path(origin.source).name),
         archive_sha256=origin.sha256,
         format=origin.format,
         format_version=origin.format_version,

@@ -2,7 +2,7 @@
 """Atomic writing of a project, without loss of the user's edits.
 
 Three kinds of files lie in a project. Generated files are listed with their hashes in the manifest; one that
-was changed since is not replaced unless forced, and then a copy is kept. `USER_FILES` are written once.
+was changed since is not replaced unless forced, and then a copy is kept. `USER_FILES` are kept once edited.
 Everything else belongs to the user and is never touched.
 """
 
@@ -48,7 +48,7 @@ class WriteResult(msgspec.Struct, frozen=True, kw_only=True):
     """Files that were not simply written, relative to the project.
 
     Attributes:
-        kept: the user's files that stayed although a new project would differ.
+        kept: edited files of the user, from which a new project differs.
         backups: copies of changed files that were replaced.
     """
 
@@ -70,7 +70,7 @@ def write_project(
 
     Args:
         force: replace generated files that were changed; each is kept as ``NAME.orig``.
-        user_files: files that are written once, and are the user's then; None: those of a project.
+        user_files: files that are the user's, and kept, once edited; None: those of a project.
 
     Raises:
         ChangedFilesError: files were changed, and ``force`` is not set.
@@ -81,7 +81,7 @@ def write_project(
         _check_path(path)
     _check_folder(folder)
     folder = Path(os.path.normpath(folder.absolute()))  # "." has a name and a parent, too
-    files = {**files, MANIFEST_NAME: encode_manifest(files, user_files)}
+    files = {**files, MANIFEST_NAME: encode_manifest(files)}
     try:
         changes = compare(files, folder, _recorded(folder, force=force), user_files)
         if changes.edited and not force:

@@ -28,6 +28,7 @@ from mlf_sdk.frontends.registry import Examination, StatedFrontend, frontends, r
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import FileDigest, Model
 from mlf_sdk.resources import cache_dir, data_dir
+from mlf_sdk.tools.checks import printable
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.tools.locks import cache_in_use
 from mlf_sdk.tools.rowfile import described
@@ -126,7 +127,7 @@ class CompilingFrontend(StatedFrontend):
         sha256 = hashlib.sha256()
         for file in self.files(path):
             sha256.update(file.read_bytes())
-        return FileDigest(name=path.name, sha256=sha256.hexdigest())
+        return FileDigest(name=printable(path.name), sha256=sha256.hexdigest())
 
     def _key(self, path: Path, options: CompileOptions) -> str:
         """Hash of everything that decides what the model is compiled to."""

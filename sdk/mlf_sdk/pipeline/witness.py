@@ -77,8 +77,8 @@ def origin_of(request: Request, project: TargetProject, flag: str = "--model") -
 def _origin_of(request: Request, project: TargetProject, flag: str) -> Origin:
     """Find the file that the request's model was compiled from.
 
-    It is the source itself; else that of ``model_file``; else a file of the recorded name beside the source
-    or in the current folder that has the recorded hash.
+    It is the source itself; else that of ``model_file``; else the project's ``archive`` or a file of the
+    recorded name beside the source or in the current folder, if it has the recorded hash.
 
     Args:
         request: whose source was compiled, or holds what was.
@@ -98,22 +98,28 @@ def _origin_of(request: Request, project: TargetProject, flag: str) -> Origin:
         return Origin(needed=True, file=_model_file(request, path, model))
     if not needed or model.made_from is None:
         return Origin(needed=needed, why="it does not say which file it was made from" if needed else "")
-    result = file_beside(request.source[0], model.made_from)
+    near = _files_near(request.source[0], model.made_from, request.archive)
+    result = next((path for path in near if _is_same(path, model.made_from)), None)
     if result is not None:
         return Origin(needed=True, file=_model_file(request, result, model))
     name = Path(model.made_from.name).name
-    return Origin(needed=True, why=f"{flag} FILE names the file that it was made from ({name})")
+    others = [str(path) for path in near if path.name == name]
+    changed = f"; {others[0]} is another one, or was changed since" if others else ""
+    return Origin(needed=True, why=f"{flag} FILE names the file that it was made from ({name}){changed}")
 
 
 def file_beside(source: str, made_from: FileDigest | None) -> Path | None:
     """The model file beside an archive or a project, or in the current folder: by its name and hash."""
     if made_from is None:
         return None
-    for folder in (Path(source).resolve().parent, Path()):
-        path = folder / Path(made_from.name).name
-        if path.is_file() and _is_same(path, made_from):
-            return path
-    return None
+    return next((path for path in _files_near(source, made_from) if _is_same(path, made_from)), None)
+
+
+def _files_near(source: str, made_from: FileDigest, archive: str | None = None) -> list[Path]:
+    """The archive of a project, if it was given, and files of the recorded name."""
+    beside = (folder / Path(made_from.name).name for folder in (Path(source).resolve().parent, Path()))
+    given = [] if archive is None else [Path(archive)]
+    return [path for path in (*given, *beside) if path.is_file()]
 
 
 def _model_file(request: Request, path: Path, model: LockModel) -> ModelFile:

@@ -38,8 +38,13 @@ def lock_path(name: str) -> Path:
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ToolError(f"can't make the folder of locks: {error.strerror}", where=str(where)) from error
-    return where / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
+        raise ToolError(
+            f"can't make the folder of locks: {error.strerror}",
+            where=str(where),
+            hint="Name a folder for the cache that can be written: XDG_CACHE_HOME=FOLDER.",
+        ) from error
+    digest = hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()  # of a path in any encoding
+    return where / f"{digest[:16]}.lock"
 
 
 @contextmanager
