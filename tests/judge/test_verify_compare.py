@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlf_sdk.judge.compare import Comparison, OutputDifference, Tolerance, compare_outputs
+from mlf_sdk.reporting.terminal import comparison_text
 
 EXACT = Tolerance(rtol=0.0, atol=0.0)
 NAN, INF = float("nan"), float("inf")
@@ -168,6 +169,16 @@ def test_several_outputs() -> None:
     result = compare_outputs(got, expected, Tolerance())
     assert [o.name for o in result.outputs] == ["b", "a"]
     assert (result.max_abs, result.max_rel, result.mismatches, result.ok) == (2.0, 2.0, 2, False)
+
+
+@pytest.mark.parametrize(("step", "words"), [(1e-5, "equal to"), (0.5, "within the tolerance of")])
+def test_a_wide_tolerance_is_not_called_equal(step: float, words: str) -> None:
+    result = compare_outputs(
+        {"a": np.array([[1.0 + step]])}, {"a": np.array([[1.0]])}, Tolerance(rtol=0, atol=1)
+    )
+    assert result.ok and comparison_text(result, "the host's").startswith(
+        f"{words} the host's (max difference "
+    )
 
 
 def test_nothing_to_compare() -> None:

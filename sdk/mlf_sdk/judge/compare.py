@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from mlf_sdk.tools.arrays import Array
 
+_ROUNDING = 1e-3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
@@ -69,6 +71,11 @@ class Comparison:
     def ok(self) -> bool:
         """Return whether every element lies inside the tolerance."""
         return self.mismatches == 0
+
+    @property
+    def is_close(self) -> bool:
+        """Return whether nothing but rounding differs: a thousandth of the output's largest magnitude."""
+        return self.max_rel <= _ROUNDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,8 @@ def _outputs_text(place: PlaceResult) -> str:
     if comparison is None:
         return "-"
     if comparison.ok:
-        return f"equal (max difference {comparison.max_abs:.3g})"
+        words = "equal" if comparison.is_close else "within the tolerance"
+        return f"{words} (max difference {comparison.max_abs:.3g})"
     elements = sum(o.elements for o in comparison.outputs)
     text = f"{comparison.mismatches:,} of {elements:,} elements differ, by up to {comparison.max_abs:.6g}"
     return text + (f"; first in inference {place.inference}" if place.inference is not None else "")

@@ -43,10 +43,12 @@ def comparison_text(comparison: Comparison, reference: str, inferences: int | No
     """
     elements = counted(sum(o.elements for o in comparison.outputs), "element")
     of = elements if inferences is None else f"{elements} of {counted(inferences, 'inference')}"
+    most = f"max difference {comparison.max_abs:.2g}, relative {comparison.max_rel:.2g}"
     if not comparison.mismatches:
         counts = "" if inferences is None else f"; {of}"
+        if not comparison.is_close:
+            return f"within the tolerance of {reference} ({most}{counts})"
         return f"equal to {reference} (max difference {comparison.max_abs:.2g}{counts})"
-    most = f"max difference {comparison.max_abs:.2g}, relative {comparison.max_rel:.2g}"
     return f"differ from {reference} in {comparison.mismatches:,} of {of} ({most})"
 
 
