@@ -28,13 +28,6 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.tools.isas import isa_of_cpu
 from tflite_models import Maker, small_network
 
-FLOATS = {
-    "cortex-m4": ("fpv4-sp-d16", "hard"),
-    "cortex-m7": ("fpv5-d16", "hard"),
-    "cortex-m33": ("fpv5-sp-d16", "hard"),
-    "cortex-m55": ("auto", "hard"),
-}
-
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -78,7 +71,8 @@ def test_the_compiler_of_a_core_defines_its_macros_and_no_others(name: str) -> N
     assert isa is not None
     if shutil.which(isa.tools.c) is None:
         pytest.skip(f"no {isa.tools.c}")
-    flags = isa.compiler_flags(name, *FLOATS.get(name, ("none", "soft")))
+    fpus = isa.cpus[name].fpus if name in isa.cpus else ()
+    flags = isa.compiler_flags(name, *((fpus[-1], "hard") if fpus else ("none", "soft")))
     argv = [isa.tools.c, *flags, "-dM", "-E", "-x", "c", "/dev/null"]
     text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     defined = {line.split()[1] for line in text.splitlines()}

@@ -262,6 +262,7 @@ def compiling_frontend(path: Path) -> CompilingFrontend:
 
 _CODE: Final = ("analysis", "compiler", "frontends", "ir", "tools")
 _DATA: Final = ("cores", "instruction_sets")
+_SEAL_BYTES: Final = 32  # SHA-256 before what is kept
 
 
 def kept_model(key: str, make: Callable[[], Model]) -> Model:
@@ -272,11 +273,16 @@ def kept_model(key: str, make: Callable[[], Model]) -> Model:
     """
     path = cache_dir("compiled") / f"{key[:24]}.model"
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=described(Model))
+        kept = path.read_bytes()
+        content = memoryview(kept)[_SEAL_BYTES:]
+        if hashlib.sha256(content).digest() == kept[:_SEAL_BYTES]:
+            return msgspec.msgpack.decode(content, type=described(Model))
     except (FileNotFoundError, msgspec.MsgspecError):
-        result = make()
+        pass
+    result = make()
+    packed = msgspec.msgpack.encode(result)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, msgspec.msgpack.encode(result))
+    write_whole(path, hashlib.sha256(packed).digest() + packed)
     return result
 
 
