@@ -334,3 +334,15 @@ def test_parameters_that_do_not_fit(
             session.run(None, {i.name: np.ones(i.shape, np.float32) for i in session.get_inputs()})
         with pytest.raises(MlfError):
             load_onnx(path)
+
+
+@pytest.mark.parametrize(("axis", "columns"), [(0, 2), (-1, 70), (1, 70)])
+def test_elements_of_constants_are_gathered(tmp_path: Path, axis: int, columns: int) -> None:
+    """More than the 64 that ONNX's own reference chooses from; of the other axes, the first ones."""
+    random = np.random.default_rng(6)
+    rows = random.standard_normal((90, 3) if axis == 0 else (3, 90)).astype(np.float32)
+    indices = random.integers(-90, 90, (70, columns) if axis == 0 else (2, columns))
+    m = OnnxMaker()
+    taken = m.add("GatherElements", m.constant(rows), m.constant(indices), axis=axis)
+    x = m.input(*indices.shape)
+    agree(m.save(tmp_path / "model.onnx", m.add("Add", x, taken)))

@@ -13,6 +13,7 @@ from mlf_sdk.compiler.onnx.budget import cost_of
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import require_onnx
 from mlf_sdk.compiler.onnx.raw import RawNode
+from mlf_sdk.compiler.onnx.tensor import axis_of
 from mlf_sdk.compiler.operators import Array
 
 RANDOM: Final = {
@@ -81,6 +82,11 @@ def _cost(context: Context, raw: RawNode, feeds: dict[str, Array]) -> tuple[floa
 
 
 def _evaluated(context: Context, raw: RawNode, feeds: dict[str, Array]) -> list[Any]:
+    if raw.kind == "GatherElements":  # of which the reference takes 64 rows at most
+        data, indices = (feeds[name] for name in raw.inputs)
+        axis = axis_of(raw.attributes.get("axis", 0), data.ndim)
+        read = tuple(slice(None if a == axis else n) for a, n in enumerate(indices.shape))
+        return [np.take_along_axis(data[read], indices, axis)]
     onnx = require_onnx()
     from onnx.reference import ReferenceEvaluator
 
