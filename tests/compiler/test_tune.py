@@ -83,7 +83,6 @@ def test_cheapest_kernels_are_chosen_once(
     ("core", "board", "unit"),
     [
         ("cortex-m0", "mps2-an385-cortex-m0", "estimated cycles"),
-        ("cortex-m3", "mps2-an385", "estimated cycles"),
         ("cortex-m55", "mps3-an547", "instructions"),  # no document states its timings
     ],
 )
