@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real archives on an emulated Cortex-M4F: outputs, host twin, memory. One test an archive; `make proof` runs all."""
+"""Real archives on an emulated Cortex-M4F: outputs, host twin, memory. `make proof` runs all archives."""
 
 from __future__ import annotations
 
@@ -53,14 +53,21 @@ DEPLOYMENTS = deployments()
 # Built without a C host target: the main function lies in a module that the export leaves out.
 NO_MAIN = [d for d in DEPLOYMENTS if d.kind in ("aot", "aotc") and d.path.stem.endswith("-tvm0.8.0")]
 RUNS = [d for d in DEPLOYMENTS if d.kind not in NEED_CMSIS_NN and d not in NO_MAIN]
-# A large model takes most of its time in the compiler, for kernels that all of its exports share: two of each.
-LARGE = {
-    "ad_int8": ("aot", "graphlp"),
-    "kws_int8": ("graph", "aotc"),
-    "resnet8_int8": ("graph", "aotusmp"),
-    "vww_int8": ("aotc",),
+# Kinds that each model runs as: each kind of each version of TVM once or twice, and each model.
+KINDS = {
+    "ad_int8": ("graphlp-tvm0.11.1",),
+    "conv1d": ("aot-tvm0.11.1", "graphlp-tvm0.8.0", "llvmgraph-tvm0.11.1", "llvmgraph-tvm0.8.0"),
+    "digits": ("graph-tvm0.11.1",),
+    "kws_int8": ("aotc-tvm0.11.1",),
+    "resnet8_int8": ("aotusmp-tvm0.11.1",),
+    "two_in_two_out": ("aotc-tvm0.11.1", "graph-tvm0.8.0", "usmp-tvm0.11.1"),
+    "vww_int8": ("aotc-tvm0.11.1",),
 }
-RUN = [d for d in RUNS if d.kind in LARGE.get(d.data, (d.kind,))]
+RUN = [
+    d
+    for d in RUNS
+    if d.kind in ("multi", "operator") or d.path.stem in {f"{d.data}-{k}" for k in KINDS[d.data]}
+]
 REFUSED = [d for d in DEPLOYMENTS if d.kind in NEED_CMSIS_NN]
 MISSING = [pytest.param(None, id="no-archives")]
 

@@ -110,7 +110,7 @@ def test_a_model_of_whole_inputs_takes_no_frame(model: Path) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("board", ["mps2-an386", "microbit", "mps3-an547"])
+@pytest.mark.parametrize("board", ["microbit", "mps3-an547"])
 def test_a_run_on_a_board(board: str, model: Path, call: Caller) -> None:
     """Windows that slide, against the witnesses and against a host twin of the whole model."""
     need_board(board)

@@ -295,7 +295,7 @@ def test_a_proof(model: Path, call: Caller, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("board", ["mps2-an386", "microbit", "mps3-an547"])
+@pytest.mark.parametrize("board", ["microbit", "mps3-an547"])
 def test_a_run_on_a_board(board: str, model: Path, call: Caller) -> None:
     """Equal to the reference and to the host twin, which has the whole input."""
     need_board(board)
