@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +14,7 @@ import pytest
 from chromium import PROGRAM, Chromium
 
 ROOT = Path(__file__).parents[2]
+Once = Callable[[str, Callable[[Path], None]], Path]
 for needed in ("sphinx", "myst_parser", "furo"):
     pytest.importorskip(needed, reason=f"no {needed} here: the site is not built (pip install -e .[docs])")
 
@@ -30,11 +31,13 @@ def builder() -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def site(builder: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(builder: ModuleType, once: Once) -> Path:
     """The whole site."""
-    folder = tmp_path_factory.mktemp("site")
-    assert builder.main(folder) == 0
-    return folder / "html"
+
+    def make(folder: Path) -> None:
+        assert builder.main(folder) == 0
+
+    return once("site", make) / "html"
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from chromium import PROGRAM, Chromium
 
 ROOT = Path(__file__).parents[2]
+Once = Callable[[str, Callable[[Path], None]], Path]
 for needed in ("sphinx", "myst_parser", "furo"):
     pytest.importorskip(needed, reason=f"no {needed} here: the site is not built (pip install -e .[docs])")
 
@@ -51,8 +53,11 @@ class Project:
 
 
 @pytest.fixture(scope="module")
-def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("versions")
+def sites(once: Once) -> Path:
+    return once("site-versions", _make_sites) / "out"
+
+
+def _make_sites(folder: Path) -> None:
     project = Project(folder / "project")
     project.commit("0.9.0", {"page.md": "# Page\n\nnine\n"}, tag="v0.9.0")
     project.commit("0.10.0", {"page.md": "# Page\n\nten\n", "other.md": "# Other\n"}, tag="v0.10.0")
@@ -61,7 +66,6 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = project.build(folder / "out")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("built: 0.10.0, 0.9.0, dev\n")
-    return folder / "out"
 
 
 def test_each_release_has_its_own_pages(sites: Path) -> None:
