@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``generate`` on every hostile archive: exit code 2, one error, nothing written, soon, in little memory."""
+"""``generate`` on hostile archives: exit code 2, one error, nothing written, soon, in little memory.
+
+Their reader refuses them, which tests/readers/test_hostile.py has all of: here are those of no format, the largest
+in effect, and a fifth of the others.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,7 @@ SAMPLE = [
     for name in HOSTILE
     if any(word in name for word in ("bomb", "million", "deep", "ratio", "2^", "overflow"))
 ]
+CALLED = [n for i, n in enumerate(HOSTILE) if i % 5 == 0 or n in OF_NO_FORMAT or n in SAMPLE]
 
 
 def test_the_good_archive_is_generated(call: Caller, tmp_path: Path) -> None:
@@ -38,10 +43,10 @@ def test_the_good_archive_is_generated(call: Caller, tmp_path: Path) -> None:
     called = call("generate", path, "-o", tmp_path / "app", "--board", "mps2-an386")
     assert (called.code, called.err) == (0, "")
     assert (tmp_path / "app/mlf-project.json").is_file()
-    assert len(HOSTILE) >= 60
+    assert len(CALLED) >= 60
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", CALLED)
 def test_is_refused_and_leaves_nothing(name: str, call: Caller, tmp_path: Path, monkeypatch) -> None:
     for folder in ("cwd", "out", "in"):
         (tmp_path / folder).mkdir()
