@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mlf_sdk.compiler.cores import core_named
-from mlf_sdk.compiler.kernels import layer_sums
+from mlf_sdk.compiler.kernels import layer_sums, rescale
 from mlf_sdk.compiler.kernels.contraction import Contraction, Kind
 from mlf_sdk.compiler.kernels.rescale import Form, choose_fine, choose_rescale
 from mlf_sdk.compiler.operators import (
@@ -164,6 +164,7 @@ def test_layers_share_a_shift_and_so_their_code() -> None:
 def test_sums_at_which_results_begin_are_searched_once_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Although each tile of a convolution asks for a requantisation."""
     calls = []
+    monkeypatch.setattr(rescale, "_KEPT", {})
     search = layer_sums.result_starts
     monkeypatch.setattr(layer_sums, "result_starts", lambda *given: calls.append(given) or search(*given))
     layer = layer_of(Kind.CONVOLUTION, written=(1, 4, 4, 8), shape=(8, 3, 2, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -14,7 +15,7 @@ from mlf_sdk.compiler.kernels.kernel import Kernel, of_elements
 from mlf_sdk.compiler.microkernels.builder import Builder
 from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array, Map, Rounding
-from mlf_sdk.compiler.requantise import SUMS, multiply, sum_multipliers
+from mlf_sdk.compiler.requantise import SUMS, Multiplier, multiply, sum_multipliers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,22 +32,36 @@ def linear_sum(operator: Map, a: Value, b: Value, y: Value) -> LinearSum | None:
     """Factors that give the reference's result for all 65,536 pairs of values; None when none are found."""
     if y.dtype != np.int8:
         return None
+    function = operator.expression.function
+    words = sum_multipliers(function, a, b, y)
+    sign = 1 if function == "add" else -1
+    factors = a.scale / y.scale, sign * b.scale / y.scale
+    return _linear_sum(sign, words, factors, (a.zero_point, b.zero_point, y.zero_point), operator.clamp)
+
+
+@lru_cache(maxsize=512)
+def _linear_sum(
+    sign: int,
+    words: tuple[int, Multiplier, Multiplier, Multiplier],
+    factors: tuple[float, float],
+    zero_points: tuple[int, int, int],
+    clamp: tuple[float, float],
+) -> LinearSum | None:
+    """`linear_sum`, which tiles of one layer ask for again and again."""
     values = np.arange(-128, 128, dtype=np.int64)
-    wanted = _reference(operator, a, b, y, values)
-    sign = 1 if operator.expression.function == "add" else -1
-    first, second = a.scale / y.scale, sign * b.scale / y.scale
+    wanted = _reference(sign, words, values, zero_points, clamp)
+    first, second = factors
     for bits in (22, 21, 20, 23, 19, 18):
         for near_a, near_b in product((0, 1, -1, 2, -2), repeat=2):
             fa, fb = round(first * 2**bits) + near_a, round(second * 2**bits) + near_b
-            base = round((y.zero_point - first * a.zero_point - second * b.zero_point) * 2**bits) + (
-                1 << (bits - 1)
-            )
+            zero = zero_points[2] - first * zero_points[0] - second * zero_points[1]
+            base = round(zero * 2**bits) + (1 << (bits - 1))
             if max(abs(fa), abs(fb), abs(base)) >= 1 << 31:
                 break
-            coarse = _constants(fa, fb, bits, values[::5], wanted[::5, ::5], operator.clamp)
+            coarse = _constants(fa, fb, bits, values[::5], wanted[::5, ::5], clamp)
             if coarse[0] > coarse[1]:  # some of the pairs have none: all have none
                 continue
-            least, most = _constants(fa, fb, bits, values, wanted, operator.clamp)
+            least, most = _constants(fa, fb, bits, values, wanted, clamp)
             ends = [sum(e) for e in product((-128 * fa, 127 * fa), (-128 * fb, 127 * fb))]
             for near in (0, 1, -1, 4, -4, 16, -16, 64, -64, 256, -256):
                 if max(abs(end + base + near) for end in ends) >= 1 << 31:
@@ -66,12 +81,17 @@ def _constants(
     return int(least.max(initial=-(1 << 62))), int(most.min(initial=1 << 62)) - 1
 
 
-def _reference(operator: Map, a: Value, b: Value, y: Value, values: Array) -> Array:
-    shift, first, second, last = sum_multipliers(operator.expression.function, a, b, y)
-    left = multiply((values - a.zero_point) << shift, first)[:, None]
-    right = multiply((values - b.zero_point) << shift, second)[None, :]
-    total = left + right if operator.expression.function == "add" else left - right
-    return np.clip(multiply(total, last) + y.zero_point, *operator.clamp)
+def _reference(
+    sign: int,
+    words: tuple[int, Multiplier, Multiplier, Multiplier],
+    values: Array,
+    zero_points: tuple[int, int, int],
+    clamp: tuple[float, float],
+) -> Array:
+    shift, first, second, last = words
+    left = multiply((values - zero_points[0]) << shift, first)[:, None]
+    right = multiply((values - zero_points[1]) << shift, second)[None, :]
+    return np.clip(multiply(left + sign * right, last) + zero_points[2], *clamp)
 
 
 def sum_kernel(

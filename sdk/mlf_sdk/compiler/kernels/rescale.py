@@ -112,6 +112,19 @@ def choose_fine(sums: Sums, only: int = 0) -> Rescale | None:
     Args:
         only: shift that is tried; 0: those that lose the fewest bits.
     """
+    key = (sums.multipliers, sums.zero_point, sums.bounds.tobytes(), sums.clamp, only)
+    if key not in _KEPT:
+        if len(_KEPT) >= _MOST_KEPT:
+            _KEPT.clear()
+        _KEPT[key] = _fine(sums, only)
+    return _KEPT[key]
+
+
+_MOST_KEPT: Final = 1024
+_KEPT: dict[tuple[object, ...], Rescale | None] = {}  # tiles of one layer ask again and again
+
+
+def _fine(sums: Sums, only: int) -> Rescale | None:
     fixed, first = sums.fixed, sums.ends[0]
     values, shifts, kept = sums.values[~fixed], sums.shifts[~fixed], sums.bounds[~fixed]
     if np.abs(kept).max(initial=0) >= 1 << (31 - FINE_BITS) or shifts.max(initial=0) > 0:
