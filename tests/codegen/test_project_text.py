@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from analysed import load_model
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.codegen.writer import write_project
 from mlf_sdk.ir.model import Model
-from mlf_sdk.tools.ctext import c_comment, c_string
+from mlf_sdk.tools.ctext import c_comment, c_real, c_string
 from mlf_sdk.tools.process import run_process
 from model_cases import Net
 from planning import plan_project
@@ -218,3 +219,19 @@ def test_names_that_numbering_makes_alike(tmp_path: Path, needs_cc: str) -> None
     """The third input is numbered apart from the first, and must not become the second."""
     net, heads = hostile_net("net", ["a b", "a_b_2", "a.b"])
     compile_strictly(generated(tmp_path, net, heads, "rpc"), needs_cc)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1, "(0x1.99999a0000000p-4f)"),
+        (-0.0, "(-0x0.0p+0f)"),
+        (3.4e38, "(0x1.ff933c0000000p+127f)"),
+        (-1e39, "-INFINITY"),
+        (math.inf, "INFINITY"),
+        (math.nan, "NAN"),
+    ],
+)
+def test_single_precision_numbers_in_c(value: float, text: str) -> None:
+    """Exact for single precision; what is beyond its range is infinite, as a conversion in C."""
+    assert c_real(value) == text

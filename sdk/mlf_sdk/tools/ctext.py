@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from typing import Any
 
 Values = dict[str, Any]
@@ -22,6 +24,28 @@ def c_float(value: float) -> str:
     """Literal of a single-precision number that reads back as the same one."""
     text = f"{value:.9g}"
     return f"{text}{'' if '.' in text or 'e' in text else '.0'}f"
+
+
+def _nearest(value: float) -> float:
+    """The single-precision number nearest to ``value``; an infinity beyond the largest."""
+    try:
+        result: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return result
+
+
+def c_exact(value: float) -> str:
+    """Literal of the single-precision number nearest to a finite one, in hexadecimal."""
+    return f"{_nearest(value).hex()}f"
+
+
+def c_real(value: float) -> str:
+    """Expression of a single-precision number, exact; of infinities and NaN those of ``math.h``."""
+    result = _nearest(value)
+    if not math.isfinite(result):
+        return "NAN" if math.isnan(result) else "INFINITY" if result > 0 else "-INFINITY"
+    return f"({c_exact(result)})"
 
 
 def byte_rows(data: bytes) -> list[str]:

@@ -24,9 +24,10 @@ from mlf_sdk.compiler.classical import (
     least_change,
 )
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.floats.functions import helpers_of, literal, number
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.operators import Array, Operator
+from mlf_sdk.tools.ctext import c_exact, c_real
 
 _MAX_FACTORS: Final = 8  # of a power that is computed as a product
 
@@ -85,12 +86,12 @@ def _function(operator: SupportVectors) -> str:
     """Statements that make the kernel function ``k`` of a product or distance ``d``."""
     indent = " " * 12
     if operator.kernel is SvmKernel.RBF:
-        return f"{indent}const float k = real_exp({number(-operator.gamma)} * d);\n"
-    inner = f"{number(operator.gamma)} * d + {number(operator.offset)}"
+        return f"{indent}const float k = real_exp({c_real(-operator.gamma)} * d);\n"
+    inner = f"{c_real(operator.gamma)} * d + {c_real(operator.offset)}"
     if operator.kernel is SvmKernel.SIGMOID:
         return f"{indent}const float k = real_tanh({inner});\n"
     factors = int(operator.degree) if operator.degree in range(1, _MAX_FACTORS + 1) else 0
-    power = " * ".join(["z"] * factors) or f"powf(z, {number(operator.degree)})"
+    power = " * ".join(["z"] * factors) or f"powf(z, {c_real(operator.degree)})"
     return f"{indent}const float z = {inner};\n{indent}const float k = {power};\n"
 
 
@@ -122,13 +123,13 @@ def pair_coupling(graph: Graph, operator: PairCoupling) -> Kernel:
     (x,) = graph.read(operator)
     classes, pairs = operator.classes, x.shape[1]
     constants = tuple(np.ascontiguousarray(a, np.float32) for a in (operator.a, operator.b))
-    least, most = number(LEAST_PROBABILITY), number(1 - LEAST_PROBABILITY)
+    least, most = c_real(LEAST_PROBABILITY), c_real(1 - LEAST_PROBABILITY)
     body = f"""    float *q = b0, *product = b0 + {classes * classes};
     for (int32_t n = 0; n < {x.shape[0]}; ++n) {{
         const float *v = x0 + n * {pairs};
         float *p = y0 + n * {classes};
         for (int32_t i = 0; i < {classes}; ++i) {{
-            p[i] = {literal(1 / classes)};
+            p[i] = {c_exact(1 / classes)};
             q[i * {classes + 1}] = 0.0f;
         }}
         for (int32_t i = 0, k = 0; i < {classes}; ++i)
@@ -153,7 +154,7 @@ def pair_coupling(graph: Graph, operator: PairCoupling) -> Kernel:
                 const float a = fabsf(product[i] - total);
                 change = a > change ? a : change;
             }}
-            if (change < {literal(least_change(classes))}) {{
+            if (change < {c_exact(least_change(classes))}) {{
                 break;
             }}
             for (int32_t i = 0; i < {classes}; ++i) {{

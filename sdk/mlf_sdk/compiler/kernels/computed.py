@@ -7,10 +7,11 @@ import math
 
 from mlf_sdk.compiler.computed import DynamicQuantise, LocalResponse, PoolIndices, TopK
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of
 from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, operands
 from mlf_sdk.compiler.kernels.pooling import taps_inside
 from mlf_sdk.compiler.operators import Convolve
+from mlf_sdk.tools.ctext import c_real
 
 
 def convolve(graph: Graph, operator: Convolve) -> Kernel:
@@ -81,8 +82,8 @@ def local_response(graph: Graph, operator: LocalResponse) -> Kernel:
         for (int32_t k = first; k < end; ++k) {{
             sum += v[k * {inner}] * v[k * {inner}];
         }}
-        sum = {number(operator.bias)} + {number(operator.alpha / operator.size)} * sum;
-        y0[(o * {extent} + c) * {inner} + i] = v[c * {inner}] * powf(sum, {number(-operator.beta)});
+        sum = {c_real(operator.bias)} + {c_real(operator.alpha / operator.size)} * sum;
+        y0[(o * {extent} + c) * {inner} + i] = v[c * {inner}] * powf(sum, {c_real(-operator.beta)});
     }}
 """
     return Kernel.of(graph, operator, "local_response", body)

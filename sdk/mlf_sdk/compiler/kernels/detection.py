@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from mlf_sdk.compiler.computed import DetectionPostProcess
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.floats.functions import EXP, number
+from mlf_sdk.compiler.kernels.floats.functions import EXP
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, operands
+from mlf_sdk.tools.ctext import c_real
 
 
 def detection_post_process(graph: Graph, operator: DetectionPostProcess) -> Kernel:
@@ -19,7 +20,7 @@ def detection_post_process(graph: Graph, operator: DetectionPostProcess) -> Kern
     boxes, count = anchors.shape[0], graph.written(operator)[1].shape[1]
     parameters, constants = operands(graph, operator)
     x, s, a = (parameter.name for parameter in parameters[:3])
-    scale = [number(value) for value in operator.scales]
+    scale = [c_real(value) for value in operator.scales]
     box = [_real(encodings, f"{x}[4 * i + {at}]") for at in range(4)]
     anchor = [_real(anchors, f"{a}[4 * i + {at}]") for at in range(4)]
     background = scores.shape[2] - operator.classes
@@ -39,7 +40,7 @@ def detection_post_process(graph: Graph, operator: DetectionPostProcess) -> Kern
             if ({s}[{scores.shape[2]} * i + {background} + c] > {s}[{scores.shape[2]} * i + {background} + most])
                 most = c;
         best[i] = {_real(scores, f"{s}[{scores.shape[2]} * i + {background} + most]")};
-        label[i] = best[i] >= {number(operator.least_score)} ? (float)most : -1.0f;
+        label[i] = best[i] >= {c_real(operator.least_score)} ? (float)most : -1.0f;
     }}
     int32_t found = 0;
     for (; found < {count}; ++found) {{
@@ -57,7 +58,7 @@ def detection_post_process(graph: Graph, operator: DetectionPostProcess) -> Kern
         y2[found] = best[top];
         label[top] = -1.0f;
         for (int32_t i = 0; i < {boxes}; ++i)
-            if (label[i] >= 0.0f && box_overlap(u, corners + 4 * i, area) > {number(operator.most_overlap)})
+            if (label[i] >= 0.0f && box_overlap(u, corners + 4 * i, area) > {c_real(operator.most_overlap)})
                 label[i] = -1.0f;
     }}
     y3[0] = (float)found;
@@ -81,7 +82,7 @@ def _real(value: Value, element: str) -> str:
     """Real number of a stored element."""
     if value.dtype.kind == "f":
         return element
-    return f"((float)({element} - ({value.zero_point})) * {number(value.scale)})"
+    return f"((float)({element} - ({value.zero_point})) * {c_real(value.scale)})"
 
 
 _OVERLAP = """static inline float box_overlap(const float *a, const float *b, float area_a)

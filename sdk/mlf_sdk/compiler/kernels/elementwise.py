@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value, all_values
-from mlf_sdk.compiler.kernels.floats.functions import literal, number
 from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, loops, of_elements, of_operands, operands, place
 from mlf_sdk.compiler.kernels.scaling import (
     QUOTIENT,
@@ -37,6 +36,7 @@ from mlf_sdk.compiler.requantise import (
     single_ratio,
     sum_multipliers,
 )
+from mlf_sdk.tools.ctext import c_exact, c_real
 
 
 def table(graph: Graph, operator: Map | Convert | Table) -> Kernel | None:
@@ -77,9 +77,9 @@ def convert(graph: Graph, operator: Convert) -> Kernel | None:
         return _nearest_even(graph, operator, x, y)
     elif y.quantisation and x.dtype.kind == "f":
         low, high = type_limits(y)
-        value = f"(int32_t)fminf(fmaxf(roundf(x0[i] / {literal(y.scale)}) + {y.zero_point}.0f, {low}.0f), {high}.0f)"
+        value = f"(int32_t)fminf(fmaxf(roundf(x0[i] / {c_exact(y.scale)}) + {y.zero_point}.0f, {low}.0f), {high}.0f)"
     elif x.quantisation and y.dtype.kind == "f":
-        value = f"{literal(x.scale)} * (float)(x0[i] - ({x.zero_point}))"
+        value = f"{c_exact(x.scale)} * (float)(x0[i] - ({x.zero_point}))"
     else:
         value = "x0[i] != 0" if y.dtype == np.bool_ else "x0[i]"
     body = f"""    for (int32_t i = 0; i < {x.elements}; ++i) {{
@@ -125,7 +125,7 @@ def _nearest_even(graph: Graph, operator: Convert, x: Value, y: Value) -> Kernel
     """Division by the scale and rounding to even: added to 3 * 2**22, a number has its rounded bits last."""
     info = np.iinfo(y.dtype)
     body = f"""    for (int32_t i = 0; i < {x.elements}; ++i) {{
-        float v = x0[i] / {number(y.scale)};
+        float v = x0[i] / {c_real(y.scale)};
         v = v > {info.min - y.zero_point}.0f ? v : {info.min - y.zero_point}.0f;
         v = (v < {info.max - y.zero_point}.0f ? v : {info.max - y.zero_point}.0f) + 12582912.0f;
         int32_t bits;

@@ -16,11 +16,11 @@ from mlf_sdk.compiler.computed import (
     ScatterSlices,
 )
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.floats.functions import number
 from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, loops, operands, place
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reals import Lookup
 from mlf_sdk.compiler.regions import strides
+from mlf_sdk.tools.ctext import c_real
 
 _PUT: Final = {
     "none": "u[i] = v[i];",
@@ -181,7 +181,7 @@ def smallest_integers(data: Array) -> Array:
 
 def number_of(value: float, y: Value) -> str:
     """A number in C, of the type of a value."""
-    return number(value) if y.dtype.kind == "f" else f"INT64_C({int(value)})"
+    return c_real(value) if y.dtype.kind == "f" else f"INT64_C({int(value)})"
 
 
 def lookup(graph: Graph, operator: Lookup) -> Kernel:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.elementwise import broadcast
-from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number, text_of
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of, text_of
 from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, of_operands, operands
 from mlf_sdk.compiler.operators import Call, Map
+from mlf_sdk.tools.ctext import c_real
 
 LETTERS = "abcdefgh"
 
@@ -22,7 +23,7 @@ def map_(graph: Graph, operator: Map) -> Kernel | None:
     kind = values[-1].dtype
     heads, places = broadcast(values, y)
     literal = {
-        i: number(float(v.data.reshape(-1)[0]))
+        i: c_real(float(v.data.reshape(-1)[0]))
         for i, v in enumerate(values)
         if v.data is not None and v.elements == 1 and v.dtype.kind == "f"
     }

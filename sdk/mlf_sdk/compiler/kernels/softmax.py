@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.floats.functions import literal
 from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, of_elements
 from mlf_sdk.compiler.kernels.scaling import (
     DIVIDE,
@@ -27,6 +26,7 @@ from mlf_sdk.compiler.reference.layers import (
     word_tables,
 )
 from mlf_sdk.compiler.requantise import doubling_high_product
+from mlf_sdk.tools.ctext import c_exact
 
 
 def softmax(graph: Graph, operator: Softmax) -> Kernel | None:
@@ -144,7 +144,7 @@ def _of_bytes(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
         for (int32_t i = 0; i < {size}; ++i) {{
             sum += p0[most - v[i]];
         }}
-        float inverse = 1.0f / (sum * {literal(y.scale)});
+        float inverse = 1.0f / (sum * {c_exact(y.scale)});
         for (int32_t i = 0; i < {size}; ++i) {{
             int32_t value = (int32_t)(p0[most - v[i]] * inverse + 0.5f) + ({y.zero_point});
             y0[r * {size} + i] = (uint8_t)saturate(value, 0, 255);

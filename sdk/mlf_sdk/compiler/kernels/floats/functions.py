@@ -11,10 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 from mlf_sdk.compiler.functions import FUNCTIONS
 from mlf_sdk.compiler.operators import Call
+from mlf_sdk.tools.ctext import c_real
 
 _OPERAND: Final = re.compile(r"\b[abc]\b")
 
@@ -186,18 +185,6 @@ _NEEDS: Final = {
 }
 
 
-def number(value: float) -> str:
-    """A single-precision number in C, exact."""
-    if not np.isfinite(value):
-        return "NAN" if np.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
-    return f"({literal(value)})"
-
-
-def literal(value: float) -> str:
-    """The single-precision number nearest to a finite one, in C."""
-    return f"{float(np.float32(value)).hex()}f"
-
-
 def _whole(value: float) -> str:
     """A whole number in C."""
     if not -(1 << 63) < value < 1 << 63:
@@ -208,7 +195,7 @@ def _whole(value: float) -> str:
 def text_of(call: Call, names: Sequence[str], *, real: bool) -> str:
     """C expression of a call whose arguments are variables."""
     row = FUNCTIONS[call.function]
-    text = (row.real if real else row.whole).format(*map(number if real else _whole, call.parameters))
+    text = (row.real if real else row.whole).format(*map(c_real if real else _whole, call.parameters))
     return _OPERAND.sub(lambda result: names["abc".index(result[0])], text)
 
 

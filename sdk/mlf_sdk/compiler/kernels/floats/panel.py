@@ -15,8 +15,8 @@ from itertools import groupby
 import numpy as np
 
 from mlf_sdk.compiler.kernels.assembly import GNU
-from mlf_sdk.compiler.kernels.floats.functions import literal
 from mlf_sdk.compiler.operators import Array
+from mlf_sdk.tools.ctext import c_exact
 
 GUARD = f"{GNU} && defined(__ARM_FEATURE_FMA) && defined(__thumb__) && (__ARM_FP & 4)"
 WIDTHS = {1: 12, 2: 8}
@@ -208,8 +208,8 @@ def limit(count: int, clamp: tuple[float, float]) -> str:
 """
     lines = [f"    for (int32_t i = 0; i < {count}; ++i) {{", "        float v = (y0)[i];"]
     if low > -math.inf:
-        lines.append(f"        v = v < {literal(low)} ? {literal(low)} : v;")
+        lines.append(f"        v = v < {c_exact(low)} ? {c_exact(low)} : v;")
     if high < math.inf:
-        lines.append(f"        v = v > {literal(high)} ? {literal(high)} : v;")
+        lines.append(f"        v = v > {c_exact(high)} ? {c_exact(high)} : v;")
     lines += ["        (y0)[i] = v;", "    }", ""]
     return "\n".join(lines)

@@ -6,11 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number, text_of
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of, text_of
 from mlf_sdk.compiler.kernels.floats.panel import Panels
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
 from mlf_sdk.compiler.operators import Call
 from mlf_sdk.compiler.recurrences import Cell, Recurrent
+from mlf_sdk.tools.ctext import c_real
 
 
 def recurrent(graph: Graph, operator: Recurrent) -> Kernel:
@@ -70,7 +71,7 @@ def _call(function: str, value: str) -> str:
 
 def _lstm(operator: Recurrent, n: int, _: Panels | None) -> str:
     f, g, h = operator.activations
-    limit = number(operator.cell_clip)
+    limit = c_real(operator.cell_clip)
     clip = f"\n                s[i] = fminf(fmaxf(s[i], -{limit}), {limit});" if operator.cell_clip else ""
     return f"""            for (int32_t i = 0; i < {n}; ++i) {{
                 float in = {_call(f, "g[i] + b0[i]")};

@@ -6,10 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Softmax
 from mlf_sdk.compiler.reals import Normalise
+from mlf_sdk.tools.ctext import c_real
 
 
 def softmax(graph: Graph, operator: Softmax) -> Kernel | None:
@@ -18,7 +19,7 @@ def softmax(graph: Graph, operator: Softmax) -> Kernel | None:
     if x.dtype != np.float32:
         return None
     size = x.shape[-1]
-    beta = "" if operator.beta == 1.0 else f" * {number(operator.beta)}"
+    beta = "" if operator.beta == 1.0 else f" * {c_real(operator.beta)}"
     if operator.log:
         work = f"""            sum += real_exp((v[i] - most){beta});
         }}
@@ -58,7 +59,7 @@ def normalise(graph: Graph, operator: Normalise) -> Kernel:
         f"""        for (int32_t i = 0; i < {size}; ++i) {{
             mean += v[i];
         }}
-        mean *= {number(1 / size)};
+        mean *= {c_real(1 / size)};
 """
         if operator.centred
         else ""
@@ -74,7 +75,7 @@ def normalise(graph: Graph, operator: Normalise) -> Kernel:
             float d = v[i] - mean;
             sum += d * d;
         }}
-        sum = 1.0f / sqrtf(sum * {number(1 / size)} + {number(operator.epsilon)});
+        sum = 1.0f / sqrtf(sum * {c_real(1 / size)} + {c_real(operator.epsilon)});
         for (int32_t i = 0; i < {size}; ++i) {{
             u[i] = (v[i] - mean) * sum{scale}{bias};
         }}
