@@ -57,7 +57,8 @@ def _divide(a: Array, b: Array) -> Array:
         return a / b
     sizes = [(x if x.dtype == np.uint64 else np.abs(x.astype(np.int64))).astype(np.uint64) for x in (a, b)]
     quotient = sizes[0] // sizes[1]
-    return np.where((a < 0) ^ (b < 0), -quotient, quotient).astype(a.dtype)
+    with np.errstate(over="ignore"):  # modulo 2**64
+        return np.where((a < 0) ^ (b < 0), -quotient, quotient).astype(a.dtype)
 
 
 def _modulo(a: Array, b: Array) -> Array:
