@@ -18,7 +18,9 @@ from archives import Spec, build, edit_json, merge, sample, write
 from cli_helpers import Called, Caller, named_archive
 from hidden_packages import hide_packages
 from mlf_sdk import frontends
+from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import TargetError
+from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.unicorn import launch
 
 
@@ -234,6 +236,17 @@ def only(folder: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> None:
 
 
 @pytest.mark.toolchain
+@pytest.mark.parametrize("option", [(), ("--library",)])
+def test_a_board_file_alone_is_the_board(
+    option: tuple[str, ...], call: Caller, tiny: Path, tmp_path: Path
+) -> None:
+    row, out = tmp_path / "mine.toml", tmp_path / "app"
+    known = data_dir("board_templates") / "boards" / "microbit.toml"
+    row.write_text(known.read_text().replace('name = "microbit"', 'name = "mine"', 1))
+    assert call("generate", tiny, "-o", out, "--board-file", row, *option).code == 0
+    assert read_lock(out).board == "mine"
+
+
 def test_cmake_is_missing(call: Caller, tiny: Path, tmp_path: Path, monkeypatch) -> None:
     only(tmp_path / "bin", monkeypatch)
     called = call("run", tiny, "--cflags=-O1")

@@ -106,7 +106,7 @@ def test_files_that_are_no_npz(tmp_path: Path, data: bytes) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="can't read the arrays"):
+    with pytest.raises(InputError, match="can't read the arrays: No such file or directory\n"):
         read_npz(tmp_path / "missing.npz")
 
 

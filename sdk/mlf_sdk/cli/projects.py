@@ -51,10 +51,12 @@ def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outc
     """
     from mlf_sdk.pipeline import api
     from mlf_sdk.reporting.terminal import generated_parts
-    from mlf_sdk.targets.boards.load import load_boards
+    from mlf_sdk.targets.boards.load import load_board, load_boards
 
     if own.library:
         request = request.replace(app="library")
+    if request.board is None and request.board_file is not None and request.platform != "zephyr":
+        request = request.replace(board=load_board(Path(request.board_file)).name)
     if request.app == "library" and request.board is None:
         request = request.replace(board="any", platform="zephyr")  # a Zephyr module is not for one board
     if request.board is None:

@@ -30,7 +30,7 @@ def read_npz(path: Path) -> dict[str, Array]:
             return {name: _array(loaded, name) for name in loaded.files}
     except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
         raise InputError(
-            f"can't read the arrays: {error}",
+            f"can't read the arrays: {getattr(error, 'strerror', None) or error}",
             where=str(path),
             hint="Make the file with numpy.savez(path, **{'input name': array}).",
         ) from error
