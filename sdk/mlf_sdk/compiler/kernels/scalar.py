@@ -35,7 +35,7 @@ from mlf_sdk.compiler.operators import Array
 ARM_V6M: Final = f"{GNU} && defined(__ARM_ARCH_6M__)"
 ARM_V7M: Final = f"{UNALIGNED} && defined(__ARM_ARCH_7M__)"
 UNIFIED: Final = ".syntax unified"  # which GCC does not take for granted here
-_SAFE_TAPS: Final = 256
+_MOST_SUM: Final = (1 << 22) - 1  # of products in the 23 bits below those of the other pixel
 _ROWS: Final = 4
 
 
@@ -56,8 +56,9 @@ def _tile(shape: Layout, rows: Array, bias: Array, rescale: Rescale, apart: int)
     pairs = -(-shape.pixels // 2)
     weights = np.ascontiguousarray(np.pad(rows, ((0, 0), (0, taps - shape.depth))).reshape(-1))
     words = np.ascontiguousarray(np.concatenate([bias[:, None], rescale.rows], axis=1).reshape(-1))
-    largest = int(np.abs(rows.astype(np.int64)).sum(axis=1).max(initial=0))
-    chunk = taps if apart == 16 or largest < 1 << 15 else _SAFE_TAPS
+    magnitudes = np.abs(rows.astype(np.int64))
+    is_whole = apart == 16 or 128 * int(magnitudes.sum(axis=1).max(initial=0)) <= _MOST_SUM
+    chunk = taps if is_whole else _MOST_SUM // (128 * int(magnitudes.max())) // _ROWS * _ROWS
     dots = f"dots_{pairs}_{apart}"
     name = f"pairs_{shape.pixels}_{apart}_{label(rescale)}"
     widen = f"pair_windows_{shape.pixels}x{shape.rows}x{shape.used}_{shape.distance}_{apart}"
