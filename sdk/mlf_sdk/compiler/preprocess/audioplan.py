@@ -20,11 +20,10 @@ import numpy as np
 from mlf_sdk.compiler import signals
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import Array, Operator
-from mlf_sdk.compiler.preprocess.section import refuse
+from mlf_sdk.compiler.preprocess.section import refuse, stored_limits
 from mlf_sdk.ir.tensor import InputFacts, Section
 
 COSINE_BITS: Final = 14
-_INTEGERS: Final = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
 _UNIT: Final = 1 / 64
 _FILTER_BITS: Final = 12
 _SMOOTHING_BITS: Final = 10
@@ -95,15 +94,7 @@ def plan_audio(section: Section, facts: InputFacts) -> AudioPlan:
     if elements % features:
         key = "channels" if section.coefficients is None else "coefficients"
         refuse(key, f"{features} features a window do not divide the {elements} elements of the input")
-    limits = _INTEGERS.get(facts.dtype)
-    if limits is None and facts.dtype != "float32":
-        refuse("input", f"it is {facts.dtype}: features are written as {', '.join((*_INTEGERS, 'float32'))}")
-    if limits is not None and not facts.scale:
-        refuse(
-            "input",
-            "its scale and zero point are not stated",
-            "State them: --quantisation NAME=SCALE,ZERO_POINT.",
-        )
+    limits = stored_limits(facts, "features")
     unit = _UNIT if section.unit is None else section.unit
     if not 0 < unit < math.inf:
         refuse("unit", f"{unit:g} is not a number > 0")

@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from mlf_sdk.compiler.preprocess.section import refuse
+from mlf_sdk.compiler.preprocess.section import refuse, stored_limits
 from mlf_sdk.ir.tensor import InputFacts, Section
 
 WEIGHT_BITS: Final = 11
@@ -21,7 +21,6 @@ WEIGHT_BITS: Final = 11
 GREY: Final = (19595, 38470, 7471)
 """Weights of red, green and blue in grey: ITU-R BT.601, times 65536."""
 _LONGEST: Final = 8192
-_INTEGERS: Final = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
 _RANGE: Final = "State the real values of 0 and 255 in training: range = [0.0, 1.0], or mean and std."
 
 
@@ -217,16 +216,9 @@ def _places(size: int, wanted: int, *, nearest: bool) -> tuple[tuple[int, int], 
 
 def _values(section: Section, facts: InputFacts, channels: int) -> tuple[tuple[float, ...], ...]:
     """Stored value of the input for each of 256 pixels, in one table or one a channel."""
-    if facts.dtype not in (*_INTEGERS, "float32"):
-        refuse("input", f"it is {facts.dtype}: images are written as {', '.join((*_INTEGERS, 'float32'))}")
-    if facts.dtype != "float32" and not facts.scale:
-        refuse(
-            "input",
-            "its scale and zero point are not stated",
-            "State them: --quantisation NAME=SCALE,ZERO_POINT.",
-        )
+    limits = stored_limits(facts, "images")
     tables = tuple(
-        tuple(_stored(low + (high - low) * pixel / 255, facts) for pixel in range(256))
+        tuple(_stored(low + (high - low) * pixel / 255, facts, limits) for pixel in range(256))
         for low, high in _ranges(section, channels)
     )
     return tables[:1] if len(set(tables)) == 1 else tables
@@ -261,11 +253,11 @@ def _numbers(section: Section, key: str, channels: int) -> list[float]:
     return numbers * (channels // len(numbers))
 
 
-def _stored(real: float, facts: InputFacts) -> float:
-    """Stored value of a real one: the nearest, halves away from zero."""
-    if facts.dtype == "float32":
+def _stored(real: float, facts: InputFacts, limits: tuple[int, int] | None) -> float:
+    """Stored value of a real one: the nearest, halves away from zero; without limits a float."""
+    if limits is None:
         return float(struct.unpack("f", struct.pack("f", real))[0])
-    least, most = _INTEGERS[facts.dtype]
+    least, most = limits
     scaled = real / facts.scale
     nearest = math.floor(abs(scaled) + 0.5) * (1 if scaled >= 0 else -1)
     return min(max(nearest + facts.zero_point, least), most)

@@ -10,10 +10,11 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.tensor import AUDIO_KEYS, IMAGE_KEYS, Section
+from mlf_sdk.ir.tensor import AUDIO_KEYS, IMAGE_KEYS, InputFacts, Section
 from mlf_sdk.tools.rowfile import described, faults_text
 
 NAME: Final = "pre"
+_INTEGERS: Final = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
 _EXAMPLE: Final = 'State frame = "rgb565" (or another format) for images, rate = 16000 (Hz) for sound.'
 
 
@@ -64,6 +65,23 @@ def refuse(key: str, what: str, hint: str = "") -> NoReturn:
         InputError: with the key.
     """
     raise InputError(what, where=f"[{NAME}] {key}".rstrip(), hint=hint)
+
+
+def stored_limits(facts: InputFacts, what: str) -> tuple[int, int] | None:
+    """Lowest and highest stored value of an input; None for floats.
+
+    Args:
+        what: is written to it, for messages.
+
+    Raises:
+        InputError: it has another type, or no scale.
+    """
+    if facts.dtype not in (*_INTEGERS, "float32"):
+        refuse("input", f"it is {facts.dtype}: {what} are written as {', '.join((*_INTEGERS, 'float32'))}")
+    if facts.dtype in _INTEGERS and not facts.scale:
+        hint = "State them: --quantisation NAME=SCALE,ZERO_POINT."
+        refuse("input", "its scale and zero point are not stated", hint)
+    return _INTEGERS.get(facts.dtype)
 
 
 def section_text(section: Section) -> str:
