@@ -30,7 +30,7 @@ class Allocation(msgspec.Struct, frozen=True):
 
 
 def allocated(builder: Builder, target: InstructionSet) -> Allocation:
-    """Give every value a register or a word on the stack: of two ways that with more short encodings.
+    """Give every value a register or a word on the stack.
 
     Raises:
         ValueError: an operation needs more registers than there are.
@@ -43,8 +43,7 @@ def allocated(builder: Builder, target: InstructionSet) -> Allocation:
     merge = "spill_two" in target.memory
     operations, slots = spilled(prepared, len(target.registers.all), merge=merge)
     ranges = flow_of(operations).ranges
-    ways = [_scan(operations, ranges, target, high=high) for high in (False, True)]
-    places = max(ways, key=lambda way: _short(operations, way, target.registers.short))
+    places = _scan(operations, ranges, target)
     kept = [
         o
         for o in operations[1:]
@@ -75,32 +74,11 @@ def counted_first(operations: Sequence[Operation]) -> list[Operation]:
     return result
 
 
-def _short(operations: Sequence[Operation], places: dict[Register, int], short: int) -> int:
-    """Number of loads of several words that have a short encoding."""
-    return sum(
-        o.name == "load" and len(o.results) > 1 and all(places[r] < short for r in o.results)
-        for o in operations
-    )
-
-
 def _scan(
-    operations: Sequence[Operation],
-    ranges: dict[Register, tuple[int, int]],
-    target: InstructionSet,
-    *,
-    high: bool,
+    operations: Sequence[Operation], ranges: dict[Register, tuple[int, int]], target: InstructionSet
 ) -> dict[Register, int]:
-    """Linear scan: short-lived values take registers with short encodings, long-lived ones the others.
-
-    Args:
-        high: a load of what sums begin with takes the last registers too, which a sum inherits.
-    """
+    """Linear scan: short-lived values take registers with short encodings, long-lived ones the others."""
     long = {r for r, (first, last) in ranges.items() if last - first > _LONG}
-    starts = {
-        o.operands[-1]
-        for o in operations
-        if len(o.operands) == 3 and o.results and o.operands[-1] not in o.results and {*o.results} & long
-    }
     groups = {r: o.operands[:-1] for o in operations if o.name == "store_many" for r in o.operands[:-1]}
     bound = [(q.kind.group, start) for q, (start, _) in ranges.items() if q.kind.group]
     held: dict[Register, int] = {}  # of values that are stored together, until they are computed
@@ -128,8 +106,7 @@ def _scan(
             places |= {r: held.pop(r) for r in fresh}
             continue
         if o.name in _LOADS:  # any set will do: its order is that of the registers
-            last = high and not starts.isdisjoint(fresh)
-            places.update(zip(fresh, free[-len(fresh) :] if last else free, strict=False))
+            places.update(zip(fresh, free, strict=False))
             continue
         for r in fresh:
             ends = [places[q] for q in o.operands if ranges[q][1] == at and not q.kind.file]
