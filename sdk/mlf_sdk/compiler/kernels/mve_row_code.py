@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from mlf_sdk.compiler.kernels.mve_results import in_vectors, narrow, of_channels, requantise
 from mlf_sdk.compiler.kernels.mve_row_tile import FAR_BYTES, LANES, QUAD, RowTile
-from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,
     EVEN_WORD,
@@ -34,12 +34,9 @@ def record(tile: RowTile, epilogue: Epilogue) -> Builder:
     )
     window, w, p, y, n, tiles = b.parameters
     window, w, p, y = (b.do("copy", r, kind=r.kind) for r in (window, w, p, y))  # sums need their registers
-    is_wide, keeps = tile.pixels == QUAD, tile.keeps_weights(epilogue.form)
+    is_wide = tile.pixels == QUAD
     with b.counted(n, tile.width):
         table = [] if is_wide else [b.vector("load_next_32", p, i=16, moves=True) for _ in range(4)]
-        kept = [
-            b.vector("load_next_32", w, i=16, moves=True) for _ in range(keeps * tile.weights_bytes // 16)
-        ]
         place = b.do("copy", y, kind=OUTPUT_BYTES if is_wide else NARROW_OUTPUT)
         left = b.do("copy", tiles)
         kind = WORDS if tile.has_words else BYTES
@@ -47,19 +44,18 @@ def record(tile: RowTile, epilogue: Epilogue) -> Builder:
         if tile.has_streams:
             rows.append(b.place(rows[0], tile.distance))
         with b.counted(left):
-            sums = _products(b, tile, epilogue.form, rows, w, kept)
+            sums = _products(b, tile, rows, w)
             b.note(f"requantise {tile.pixels} pixels of {tile.width} channels")
             if is_wide:
                 _store_wide(b, tile, epilogue, sums, p, place)
             else:
                 _store(b, tile, epilogue, sums, table, place)
-            if not (keeps or tile.is_near):
+            if not tile.is_near:
                 b.advance(w, -tile.weights_bytes)
             if not tile.has_streams:
                 for pointer in rows:
                     b.advance(pointer, tile.pixels * tile.distance)
-        if not keeps:
-            b.advance(w, tile.weights_bytes)
+        b.advance(w, tile.weights_bytes)
         if is_wide:
             b.advance(p, 4 * _WORDS + LANES)
         b.advance(y, tile.width)
@@ -111,20 +107,13 @@ def _store_wide(
     b.advance(place, tile.pixels * tile.channels)
 
 
-def _products(
-    b: Builder,
-    tile: RowTile,
-    form: Form,
-    rows: Sequence[Register],
-    w: Register,
-    kept: Sequence[Register],
-) -> list[list[Register]]:
+def _products(b: Builder, tile: RowTile, rows: Sequence[Register], w: Register) -> list[list[Register]]:
     """Record the products of a tile; the sums of each pixel. One load stands ahead of its use."""
     sums = [[b.register("sum", EVEN_WORD) for _ in range(tile.width)] for _ in range(tile.pixels)]
     pixels, width = tile.places(), tile.width
     held: dict[tuple[int, int], Register] = {}
-    weights = {(k // width, k % width): vector for k, vector in enumerate(kept)}
-    waiting, load = iter(tile.loads(form)), "load_32" if tile.has_words else "load_8"
+    weights: dict[tuple[int, int], Register] = {}
+    waiting, load = iter(tile.loads()), "load_32" if tile.has_words else "load_8"
 
     def take() -> tuple[str, int, int] | None:
         if (key := next(waiting, None)) is None:
@@ -143,8 +132,7 @@ def _products(
 
     ahead = None
     for number, places in enumerate(pixels):
-        both = [(channel, pixel) for channel in range(width) for pixel in range(tile.pixels)]
-        for channel, pixel in sorted(both, key=lambda pair: pair[1]) if kept else both:
+        for channel, pixel in product(range(width), range(tile.pixels)):
             place, total = places[pixel], sums[pixel][channel]
             while place not in held or (number, channel) not in weights:
                 ahead = take()

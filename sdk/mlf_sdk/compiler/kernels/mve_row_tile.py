@@ -6,8 +6,8 @@ are a vector, which with stride 1 serves both pixels, one after the other; of ot
 window are vectors, the last of which ends with weights of 0. Four channels at a time go along a row of the output,
 while their biases, multipliers, addends and shifts stay in vectors.
 
-Tiles of four pixels by two channels take fewer loads where neighbours share vectors, or where all weights of two
-channels stay in vectors. Lanes of their sums are pixels, which a scatter stores.
+Tiles of four pixels by two channels take fewer loads where neighbours share vectors. Lanes of their sums are pixels,
+which a scatter stores.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.kernels.mve import FAR, group
-from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.operators import Array
 
 LANES: Final = 16
 QUAD: Final = 4  # pixels of a wide tile
 FAR_BYTES: Final = 127  # bytes that a load or store of bytes reaches
 _SUMS: Final = 8
-_MOST_KEPT: Final = 6  # vectors of weights that stay
 _MOST_ROWS: Final = 3  # of a window, whose pointers stay in registers
 _MOST_STEPS: Final = 36  # vectors of a window, in code without a loop
 
@@ -98,10 +96,6 @@ class RowTile(msgspec.Struct, frozen=True):
         """True where loads reach all weights of a tile."""
         return self.weights_bytes <= FAR
 
-    def keeps_weights(self, form: Form) -> bool:
-        """Return whether all weights of a tile stay in vectors."""
-        return self.pixels == QUAD and self.width * len(self.steps()) <= _MOST_KEPT - (form is Form.DOUBLE)
-
     def steps(self) -> list[tuple[int, int]]:
         """Row and offset of each vector of a window, in the order in which they are multiplied."""
         (kh, kw), parts = self.size, self.depth // LANES
@@ -124,14 +118,13 @@ class RowTile(msgspec.Struct, frozen=True):
             for row, offset in self.steps()
         ]
 
-    def loads(self, form: Form) -> list[tuple[str, int, int]]:
+    def loads(self) -> list[tuple[str, int, int]]:
         """Loads of vectors in the order of their use; one of the step before is still held."""
         result, before = list[tuple[str, int, int]](), list[tuple[int, int]]()
         for number, places in enumerate(self.places()):
             fresh = [("x", *place) for place in places if place not in before]
-            kept = 0 if self.keeps_weights(form) else self.width
-            channels = [("w", number, channel) for channel in range(kept)]
-            result += [*fresh[:1], *channels[:1], *fresh[1:], *channels[1:]]
+            channels = [("w", number, channel) for channel in range(self.width)]
+            result += [*fresh[:1], channels[0], *fresh[1:], *channels[1:]]
             before = places
         return result
 

@@ -20,7 +20,6 @@ from mlf_sdk.compiler.kernels.mve import pointers_of_words, table_words
 from mlf_sdk.compiler.kernels.mve_copies import INCLUDE, copy_function
 from mlf_sdk.compiler.kernels.mve_row_code import record
 from mlf_sdk.compiler.kernels.mve_row_tile import RowTile
-from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.kernels.rows import copied_bytes, is_inside, ring_of_rows, rows_inside
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import recorded
@@ -43,7 +42,7 @@ def convolution(layer: Contraction) -> Kernel | None:
     is_flat = window.is_pointwise(layer.x.shape, layer.y.shape)
     usual = RowTile(window.size, layer.x.shape[3], window.stride[1], layer.channels, not is_one)
     count = pixels_of_row(pixels, len(usual.steps())) if is_flat else layer.y.shape[2]
-    tile = _best(usual, count, rescale.form)
+    tile = _best(usual, count)
     if tile is None:
         return None
     weights, table = tile.packed(layer.rows), tile.table(table_words(layer.starts(rescale), rescale))
@@ -74,11 +73,11 @@ def convolution(layer: Contraction) -> Kernel | None:
     )
 
 
-def _best(usual: RowTile, count: int, form: Form) -> RowTile | None:
+def _best(usual: RowTile, count: int) -> RowTile | None:
     """The tile with the fewest loads for rows of ``count`` pixels; None where none fits."""
     tiles = [usual] if not usual.is_copied else [usual, replace(usual, pixels=4)]
     fit = [tile for tile in tiles if count and count % tile.pixels == 0 and tile.fits()]
-    return min(fit, key=lambda tile: len(tile.loads(form)) + tile.pixels, default=None)
+    return min(fit, key=lambda tile: len(tile.loads()) + tile.pixels, default=None)
 
 
 def _body(layer: Contraction, tile: RowTile, call: str, flat: int) -> tuple[str, int, Overlaps]:
