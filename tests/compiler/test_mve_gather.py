@@ -8,13 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core_images import MACHINES, run_on_core
 from interpret import interpret
+from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels.mve_gather import Patches, record
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.load import load_tflite
 from recorded import run_c
+from tflite_models import Maker
 
+M55 = core_named("cortex-m55")
 MEANINGS = instruction_set("mve").meanings
 CHANNELS = 3
 
@@ -72,3 +79,18 @@ def test_c_of_patches_computes_what_was_recorded(
     values = values + (values >> 31 if form is Form.DOUBLE else 0) + addend >> -shift
     np.testing.assert_array_equal(y[0, :size], np.clip(values, *clamp).reshape(-1))
     assert len({*y[0, :size]}) > 9 and {*y[0, size:]} == {77}
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MACHINES[M55].missing), reason=f"not installed: {MACHINES[M55].missing}")
+def test_maps_whose_rows_are_as_many_as_a_patch_has(tmp_path: Path) -> None:
+    """GCC 12 unrolls their loop and then knows which rows are outside."""
+    m = Maker(0)
+    x = m.conv(m.input((1, 9, 9, 16)), 16, (3, 3), 1, same=True, depthwise=True)
+    x = m.conv(m.conv(x, 16, (3, 3), 2, same=True, depthwise=True), 24, (2, 2), 1, same=False)
+    x = m.conv(x, 24, (3, 3), 1, same=True, depthwise=True)
+    (tmp_path / "model.tflite").write_bytes(m.finish(x))
+    found = compile_graph(load_tflite(tmp_path / "model.tflite"), Choice(core=M55))
+    last = found.operators[-1].kernel
+    assert last is not None and "interleave_rows(" in last.body
+    assert all(instructions > 0 for _, instructions in run_on_core(found, M55, tmp_path))

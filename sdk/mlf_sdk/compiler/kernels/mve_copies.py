@@ -24,10 +24,14 @@ COPY_BYTES: Final = f"""static inline void copy_bytes(int8_t *d, const int8_t *s
 #endif
 }}
 """
-INTERLEAVE_ROWS: Final = f"""static void interleave_rows(const int8_t *const *rows, int8_t *d, int32_t n)
+INTERLEAVE_ROWS: Final = f"""static void interleave_rows(const int8_t *x, int32_t y, int32_t height, int32_t pitch, const int8_t *beyond,
+    int8_t *d, int32_t n)
 {{
+    const int8_t *s0 = y >= 0 && y < height ? x + y * pitch : beyond;
+    const int8_t *s1 = y >= -1 && y + 1 < height ? x + (y + 1) * pitch : beyond;
+    const int8_t *s2 = y >= -2 && y + 2 < height ? x + (y + 2) * pitch : beyond;
+    const int8_t *s3 = y >= -3 && y + 3 < height ? x + (y + 3) * pitch : beyond;
 #if {MVE}
-    const int8_t *s0 = rows[0], *s1 = rows[1], *s2 = rows[2], *s3 = rows[3];
     int8x16x4_t v;
     for (int32_t t = 0; t < n / 16; ++t, s0 += 16, s1 += 16, s2 += 16, s3 += 16, d += 64) {{
         v.val[0] = vldrbq_s8(s0);
@@ -45,13 +49,20 @@ INTERLEAVE_ROWS: Final = f"""static void interleave_rows(const int8_t *const *ro
         vst4q_s8(d - 4 * back, v);
     }}
 #else
-    for (int32_t t = 0; t < 4 * n; ++t) {{
-        d[t] = rows[t % 4][t / 4];
+    for (int32_t t = 0; t < n; ++t, d += 4) {{
+        d[0] = s0[t];
+        d[1] = s1[t];
+        d[2] = s2[t];
+        d[3] = s3[t];
     }}
 #endif
 }}
 """
-"""Function ``(rows, to, bytes)`` that makes a word of each column of four rows, of at least 16 bytes."""
+"""Function that makes a word of each column of four rows of an image, from row ``y`` on, of ``n`` bytes, at least 16.
+
+Those outside of the image are ``beyond``. No loop chooses between the two: of several choices at once GCC 12 makes
+constant predicates that are wrong, or that it can't assemble.
+"""
 
 
 def copy_function(name: str, count: int) -> str:

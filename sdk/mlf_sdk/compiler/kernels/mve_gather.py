@@ -140,12 +140,7 @@ def depthwise(layer: Contraction) -> Kernel | None:
     memset(b0, {layer.x.zero_point}, {columns_bytes + inner * channels});
     for (int32_t t = 0; t < {oh}; t += {patches.rows}) {{
         const int32_t oy = t < {oh - patches.rows} ? t : {oh - patches.rows};
-        const int8_t *rows[{_ROWS}];
-        for (int32_t i = 0; i < {_ROWS}; ++i) {{
-            const int32_t iy = oy * {stride} - {above} + i;
-            rows[i] = iy >= 0 && iy < {ih} ? x0 + iy * {iw * channels} : beyond;
-        }}
-        interleave_rows(rows, columns + {left * channels * _ROWS}, {inner * channels});
+        interleave_rows(x0, oy * {stride} - {above}, {ih}, {iw * channels}, beyond, columns + {left * channels * _ROWS}, {inner * channels});
         {name}(b0, p0, p1, p2, y0 + oy * {ow * channels}, {channels});
     }}
 """
