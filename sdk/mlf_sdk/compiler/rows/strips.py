@@ -17,7 +17,7 @@ from typing import Final
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.layer import STRIP, macs_of
 from mlf_sdk.compiler.operators import Conv2D, DepthwiseConv2D, Move, Operator, Pool2D
-from mlf_sdk.compiler.regions import concatenate, strided_slice
+from mlf_sdk.compiler.regions import box, concatenate, strides
 from mlf_sdk.compiler.rows.needs import ELEMENTWISE
 
 COUNTS: Final = (2, 3, 4)
@@ -199,19 +199,15 @@ class _Cutter:
         y = self._value(x, (wanted[0], wanted[1] + more), title)
         source = self.values[part].shape
         extents = (*source[:2], wanted[1] - wanted[0] + 1, source[3])
-        region = strided_slice(source, (0, 0, wanted[0] - whole[0], 0), (1, 1, 1, 1), extents)
-        rows = self.values[y].shape
-        to = (rows[1] * rows[2] * rows[3], rows[2] * rows[3], rows[3], 1)
-        axes = tuple(
-            dataclasses.replace(axis, target=step) for axis, step in zip(region.axes, to, strict=True)
-        )
+        offset = (wanted[0] - whole[0]) * source[3]
+        region = box(extents, strides(source), strides(self.values[y].shape), source_offset=offset)
         self.operators.append(
             Move(
                 number=number,
                 kind=f"{STRIP} {title}",
                 inputs=(part,),
                 outputs=(y,),
-                regions=(dataclasses.replace(region, axes=axes),),
+                regions=(region,),
                 fill=float(value.zero_point) if more else None,
             )
         )
