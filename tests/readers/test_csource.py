@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from effort import Effort
 from mlf_sdk.analysis.c import source as csource
-from mlf_sdk.analysis.c.parser import parse
+from mlf_sdk.analysis.c.parser import _language, parse
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.text import read_text, type_text, words_and_calls
 from mlf_sdk.analysis.c.unit import EntryArgument, EntryWrapper, Pool, Struct
@@ -235,6 +235,15 @@ def test_what_does_more_than_hand_on_is_no_wrapper(body):
 
 def test_a_static_array_without_a_section_is_no_pool():
     assert scan_source("static uint8_t scratch[16];", "a.c").pools == ()
+    words = '__attribute__((section(".bss.noinit"))) static uint32_t scratch[16];'
+    assert scan_source(words, "a.c").pools == ()
+
+
+def test_the_grammar_is_loaded_when_a_text_is_parsed() -> None:
+    """Once a process, maybe while tests are collected, where coverage is not measured."""
+    _language.cache_clear()
+    assert scan_source("static uint8_t scratch[16];", "a.c").pools == ()
+    assert _language.cache_info().misses == 1
 
 
 def test_strings_and_comments_hide_what_is_in_them():
