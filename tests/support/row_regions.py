@@ -8,11 +8,11 @@ from itertools import groupby
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import SCRATCH_BYTES, Operator
-from mlf_sdk.compiler.rows.choose import streamed
 from mlf_sdk.compiler.rows.flattened import through_reshapes
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.needs import firings_of
 from mlf_sdk.compiler.rows.pull import Region
+from mlf_sdk.compiler.rows.streamed import streamed
 from mlf_sdk.compiler.rows.tiles import RowTile, row_tiles
 from mlf_sdk.compiler.schedule import Choice, candidates
 from mlf_sdk.errors import InputError

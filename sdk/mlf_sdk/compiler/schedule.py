@@ -161,8 +161,9 @@ def by_rows(graph: Graph, choice: Choice) -> Graph:
         return by_frames(graph)
     if choice.goal is not Goal.RAM and not choice.stream:
         return graph
-    from mlf_sdk.compiler.rows.choose import least_ram, streamed
+    from mlf_sdk.compiler.rows.choose import least_ram
     from mlf_sdk.compiler.rows.memory import InputMode
+    from mlf_sdk.compiler.rows.streamed import streamed
 
     def kernels(part: Graph, one: Operator) -> Iterator[Kernel]:
         return candidates(part, one, choice)

@@ -14,9 +14,10 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import DepthwiseConv2D
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.passes.edges import strip_conversions
-from mlf_sdk.compiler.rows.memory import InputMode, OperatorMemory, RowMemory, shared_slots
+from mlf_sdk.compiler.rows.memory import InputMode, OperatorMemory, RowMemory
 from mlf_sdk.compiler.rows.pull import Pulled, Region
 from mlf_sdk.compiler.rows.search import front
+from mlf_sdk.compiler.rows.slots import shared_slots
 from mlf_sdk.compiler.schedule import Choice, candidates
 from mlf_sdk.compiler.tflite.load import load_tflite
 from row_regions import lost_row

@@ -12,10 +12,10 @@ from mlf_sdk.compiler.rows.choose import (
     Plan,
     choices_in_strips,
     row_choices,
-    streamed_choices,
     with_small_tiles,
 )
 from mlf_sdk.compiler.rows.memory import InputMode
+from mlf_sdk.compiler.rows.streamed import streamed_choices
 from mlf_sdk.compiler.rows.strips import strip_graphs
 from mlf_sdk.compiler.rows.tiles import Kernels
 from mlf_sdk.compiler.schedule import Choice, by_rows, candidates

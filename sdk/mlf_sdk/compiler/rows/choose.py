@@ -18,12 +18,11 @@ from mlf_sdk.compiler.rows.counters import Counters
 from mlf_sdk.compiler.rows.flattened import through_reshapes, with_reshapes
 from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.memory import ALIGNMENT, InputMode, OperatorMemory, RowMemory
-from mlf_sdk.compiler.rows.needs import firings_of, row_bytes, rows_of
+from mlf_sdk.compiler.rows.needs import firings_of, row_bytes
 from mlf_sdk.compiler.rows.search import Cut, Interval, front
 from mlf_sdk.compiler.rows.tiles import Kernels, in_place, row_tiles
-from mlf_sdk.errors import InputError
 
-_WORTH: Final = 0.85  # of the RAM, for the many more instructions that tiles of few pixels take
+WORTH: Final = 0.85  # of the RAM, for the many more instructions that tiles of few pixels take
 _SCRATCH: Final = (8192, 4096, 2048, 1024)  # bytes that kernels of rows are given where that much is left
 
 
@@ -206,7 +205,7 @@ def least_ram(graph: Graph, kernels: Kernels, mode: InputMode = InputMode.WHOLE)
 
     Convolutions take tiles of few pixels where that saves much.
     """
-    choices = with_small_tiles(row_choices(graph, kernels, mode), _WORTH)
+    choices = with_small_tiles(row_choices(graph, kernels, mode), WORTH)
     return choices.fused(choices.cuts[0])
 
 
@@ -224,65 +223,6 @@ def with_small_tiles(choices: Choices, share: float = 1.0) -> Choices:
             break
         choices = fewer
     return choices if choices.cuts[0].peak_bytes <= share * given.cuts[0].peak_bytes else given
-
-
-def streamed_choices(graph: Graph, kernels: Kernels) -> Choices:
-    """Choices of regions of a graph whose input comes row by row.
-
-    Raises:
-        InputError: it has several inputs, or its first layers can't run by rows; names what prevents it.
-    """
-    if len(graph.inputs) != 1:
-        raise InputError(
-            f"the model has {len(graph.inputs)} inputs: rows of one alone can be streamed", where="--stream"
-        )
-    value = graph.values[graph.inputs[0]]
-    if rows_of(value) < 2:
-        shape = "x".join(map(str, value.shape))
-        raise InputError(
-            f"the input '{value.name}' of {shape} has no rows",
-            where="--stream",
-            hint="An input of shape 1 x rows x ... can be streamed.",
-        )
-    if value.id not in graph.operators[0].inputs:
-        raise _prevented(graph.operators[0], "runs before the rows come")
-    try:
-        return row_choices(graph, kernels, InputMode.STREAMED)
-    except ValueError as error:
-        raise _refusal(graph, kernels) from error
-
-
-def streamed(graph: Graph, kernels: Kernels, *, least: bool) -> Graph:
-    """The graph whose input comes row by row.
-
-    Args:
-        least: fuse the layers with which it takes the least RAM, else no more than it needs.
-
-    Raises:
-        InputError: as `streamed_choices`.
-    """
-    choices = streamed_choices(graph, kernels)
-    if not least:
-        return choices.fused(choices.cuts[-1])
-    choices = with_small_tiles(choices, _WORTH)
-    return choices.fused(choices.cuts[0])
-
-
-def _refusal(graph: Graph, kernels: Kernels) -> InputError:
-    """Error that names the first layer that can't run by rows."""
-    for operator in graph.operators:
-        firings = firings_of(graph, operator)
-        if firings is None or not row_tiles(graph, operator, firings, kernels, SCRATCH_BYTES):
-            return _prevented(operator, "can't run by rows")
-    return InputError("no region of the first layers ends where one output is left", where="--stream")
-
-
-def _prevented(operator: Operator, why: str) -> InputError:
-    return InputError(
-        f"the input can't be streamed: layer {operator.number} ({operator.kind}) {why}",
-        where="--stream",
-        hint="Leave out --stream.",
-    )
 
 
 def _memory_of(

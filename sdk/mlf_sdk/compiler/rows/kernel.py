@@ -7,40 +7,23 @@ image: when it is full, the rows that are kept move to the front before the next
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type, may_share
-from mlf_sdk.compiler.operators import Array, Fused, Operator
+from mlf_sdk.compiler.operators import Fused, Operator
 from mlf_sdk.compiler.rows.counters import Counters, first_row, name_of
-from mlf_sdk.compiler.rows.memory import aligned, pulled_in_place
+from mlf_sdk.compiler.rows.memory import aligned
 from mlf_sdk.compiler.rows.needs import Firings, row_bytes, rows_of
+from mlf_sdk.compiler.rows.parts import Constants, keep_rows
 from mlf_sdk.compiler.rows.pull import Region, region_of
+from mlf_sdk.compiler.rows.slots import pulled_in_place
 from mlf_sdk.compiler.rows.tiles import Kernels, RowTile, in_place, row_tiles
 from mlf_sdk.ir.names import layer_function
-
-_MOVE = """static void keep_rows_{size}(int32_t *ring, int32_t dropped, int32_t kept)
-{{ /* words; those that are kept move to the front, {size} at a time, which is no more than a row */
-    typedef struct {{ int32_t at[{size}]; }} MLF_MAY_ALIAS words_t;
-    words_t *to = (words_t *)(void *)ring;
-    const words_t *from = (const words_t *)(const void *)(ring + dropped);
-    for (; kept > 0; kept -= {size}) {{
-        *to++ = *from++;
-    }}
-}}
-"""
-_MOST_MOVED = 16  # words at a time: compilers load and store so many in a few instructions
-
-
-def keep_rows(helpers: dict[str, str], words: int) -> str:
-    """Name of the function that moves rows of some words to the front of a ring, put among the helpers."""
-    size = math.gcd(words, _MOST_MOVED)
-    helpers[f"keep_rows_{size}"] = _MOVE.format(size=size)
-    return f"keep_rows_{size}"
 
 
 def region_kernel(graph: Graph, fused: Fused, kernels: Kernels) -> Kernel | None:
@@ -59,29 +42,6 @@ def region_kernel(graph: Graph, fused: Fused, kernels: Kernels) -> Kernel | None
     return _Writer(graph, fused, region, tiles).kernel()
 
 
-class _Constants:
-    """Arrays behind each other in one, those of equal bytes once."""
-
-    def __init__(self) -> None:
-        self._words: list[Array] = []
-        self._places: dict[bytes, int] = {}
-        self._count = 0
-
-    def place(self, array: Array) -> int:
-        """Number of the word at which an array begins; every array begins at an even one."""
-        data = np.ascontiguousarray(array).tobytes()
-        if data not in self._places:
-            self._places[data] = self._count
-            words = np.frombuffer(data + bytes(-len(data) % 8), np.int32)
-            self._words.append(words)
-            self._count += len(words)
-        return self._places[data]
-
-    def array(self) -> Array:
-        """All of them."""
-        return np.concatenate(self._words)
-
-
 class _Writer:
     """Places of a region's memory, and its C text."""
 
@@ -89,7 +49,7 @@ class _Writer:
         self, graph: Graph, fused: Fused, region: Region, tiles: Sequence[tuple[RowTile, ...]]
     ) -> None:
         self.graph, self.fused, self.region, self.tiles = graph, fused, region, tiles
-        self.constants = _Constants()
+        self.constants = Constants()
         self.helpers: dict[str, str] = {}
         users = Counter(key for some in tiles for key in {t.kernel.key for t in some})
         self.common = {key for key, count in users.items() if count > 1}  # kernels of several layers
@@ -120,9 +80,7 @@ class _Writer:
             for k, (operator, one) in enumerate(zip(self.region.operators, self.region.firings, strict=True))
         )
         order = self.constants.place(np.array(self.pulled.order, np.uint8))
-        cases += self.counters.arrivals(
-            self.rings, self.pulled.rings, lambda words: keep_rows(self.helpers, words)
-        )
+        cases += self.counters.arrivals(self.rings, self.pulled.rings, partial(keep_rows, self.helpers))
         moving = [v for v in self.rings if self._moves(v) and not self._turns(v)]
         head = self.counters.declarations(
             {v: (-self._rows_above(v), name_of(self.graph.values[v])) for v in moving}
@@ -239,12 +197,11 @@ class _Writer:
 
     def _calls(self, operator: Operator, one: Firings, tiles: tuple[RowTile, ...]) -> list[str]:
         if len(tiles) == 1:
-            return [f"{self._call(operator, one, tiles[0])}"]
+            return [self._call(operator, one, tiles[0])]
         lines = []
         for number, tile in enumerate(tiles):
-            last = tile is tiles[-1]
-            head = "} else {" if last else f"{'} else ' if number else ''}if (row < {tile.end}) {{"
-            lines += [head, f"    {self._call(operator, one, tile)}"]
+            test = "" if tile is tiles[-1] else f"if (row < {tile.end}) "
+            lines += [f"{'} else ' if number else ''}{test}{{", f"    {self._call(operator, one, tile)}"]
         return [*lines, "}"]
 
     def _call(self, operator: Operator, one: Firings, tile: RowTile) -> str:
@@ -271,8 +228,7 @@ class _Writer:
 
     def _first(self, one: Firings, x: int) -> str:
         """C expression of the first row that firing ``row`` reads."""
-        line = one.line(x)
-        if line is not None:
+        if (line := one.line(x)) is not None:
             return first_row(line)
         return f"p0[{self.constants.place(np.array(one.first[x], np.int32))} + row]"
 
