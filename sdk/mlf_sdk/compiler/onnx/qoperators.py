@@ -47,7 +47,7 @@ class _Layer:
     bias: int = -1
 
 
-_LAYERS: Final = {
+LAYERS: Final = {
     "QGemm": _Layer("Gemm", {0: 1, 3: 1}, 7, bias=6),  # its biases stand in front of the output's scale
     "QLinearAdd": _Layer("Add", {0: 1, 3: 1}, 6),
     "QLinearAveragePool": _Layer("AveragePool", {0: 1}, 3),
@@ -82,8 +82,8 @@ def _layer_of(node: RawNode) -> _Layer | None:
     if kind == "QLinearConcat" and len(node.inputs) >= 5:
         return _Layer("Concat", dict.fromkeys(range(2, len(node.inputs) - 2, 3), 1), 0)
     if kind == "QGemm" and node.attributes.get("transB"):
-        return dataclasses.replace(_LAYERS[kind], operands={0: 1, 3: 0})
-    return _LAYERS.get(kind)
+        return dataclasses.replace(LAYERS[kind], operands={0: 1, 3: 0})
+    return LAYERS.get(kind)
 
 
 def _expanded(node: RawNode, layer: _Layer, constants: dict[str, Array]) -> Iterator[RawNode]:
