@@ -14,25 +14,21 @@ void mlf_rpc_put_bytes(mlf_rpc_out_t *out, const void *data, size_t size) {
   out->left -= size;
 }
 
-/* The low `size` bytes of a number, 4 at most, the lowest first. */
-static void put_number(mlf_rpc_out_t *out, uint32_t value, size_t size) {
-  uint8_t bytes[4];
-  for (size_t i = 0; i < size; i++) {
-    bytes[i] = (uint8_t)value;
-    value >>= 8;
-  }
-  mlf_rpc_put_bytes(out, bytes, size);
+void mlf_rpc_put_u8(mlf_rpc_out_t *out, uint8_t value) { mlf_rpc_put_bytes(out, &value, 1); }
+
+void mlf_rpc_put_u16(mlf_rpc_out_t *out, uint16_t value) {
+  const uint8_t bytes[2] = {(uint8_t)value, (uint8_t)(value >> 8)};
+  mlf_rpc_put_bytes(out, bytes, sizeof bytes);
 }
 
-void mlf_rpc_put_u8(mlf_rpc_out_t *out, uint8_t value) { put_number(out, value, 1); }
-
-void mlf_rpc_put_u16(mlf_rpc_out_t *out, uint16_t value) { put_number(out, value, 2); }
-
-void mlf_rpc_put_u32(mlf_rpc_out_t *out, uint32_t value) { put_number(out, value, 4); }
+void mlf_rpc_put_u32(mlf_rpc_out_t *out, uint32_t value) {
+  mlf_rpc_put_u16(out, (uint16_t)value);
+  mlf_rpc_put_u16(out, (uint16_t)(value >> 16));
+}
 
 void mlf_rpc_put_u64(mlf_rpc_out_t *out, uint64_t value) {
-  put_number(out, (uint32_t)value, 4);
-  put_number(out, (uint32_t)(value >> 32), 4);
+  mlf_rpc_put_u32(out, (uint32_t)value);
+  mlf_rpc_put_u32(out, (uint32_t)(value >> 32));
 }
 
 /* Flags and name: as much of the name as fits, cut between two characters. */
@@ -55,7 +51,7 @@ void mlf_rpc_put_name(mlf_rpc_out_t *out, uint8_t flags, const char *name) {
     size -= back;
     flags = (uint8_t)(flags | MLF_RPC_NAME_CUT);
   }
-  const uint8_t head[2] = {flags, (uint8_t)size};
-  mlf_rpc_put_bytes(out, head, sizeof head);
+  mlf_rpc_put_u8(out, flags);
+  mlf_rpc_put_u8(out, (uint8_t)size);
   mlf_rpc_put_bytes(out, text, size);
 }

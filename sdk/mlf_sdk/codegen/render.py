@@ -38,11 +38,9 @@ _MODULE_FILES = frozenset(
     }
 )
 _WHOLE_FOLDERS = ("crt/src/", "crt/rpc/", "crt/graph/", "crt/mlperf/")  # all their sources are built
-# What no inference waits for: compiled for size, but for the C library's functions on memory.
 _BESIDE_INFERENCE = tuple(
     f"crt/{folder}/" for folder in ("baremetal", "mlperf", "package", "params", "platform", "rpc", "secure")
 )
-_MEMORY_FUNCTIONS = "crt/baremetal/memory.c"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,9 +206,7 @@ class _Renderer:
             "definitions": (*self.platform.definitions, *(["MLF_RPC_ARENAS=1"] if more_arenas else [])),
             "more_arenas": more_arenas,
             "runtime_sources": runtime,
-            "small_sources": [
-                p for p in runtime if p.startswith(_BESIDE_INFERENCE) and p != _MEMORY_FUNCTIONS
-            ],
+            "small_sources": _compiled_for_size(runtime, self.options.app),
             "cmsis_nn": cmsis,
             "expected": [len(outputs) for outputs in self.expected if outputs],
             "p": self._mlperf_values(),
@@ -295,6 +291,12 @@ _DESK_TEMPLATES = {
     ".vscode/launch.json": "vscode/launch.json.j2",
     ".vscode/tasks.json": "vscode/tasks.json.j2",
 }
+
+
+def _compiled_for_size(runtime: Sequence[str], app: str) -> list[str]:
+    """Sources that no inference waits for; beside a server the C library's functions on memory are fast."""
+    fast = () if app == "standalone" else ("crt/baremetal/memory.c",)
+    return [path for path in runtime if path.startswith(_BESIDE_INFERENCE) and path not in fast]
 
 
 def _plain_templates(app: str) -> dict[str, str]:
