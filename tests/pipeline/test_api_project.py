@@ -14,6 +14,7 @@ import pytest
 
 import mlf_sdk
 from archives import Spec, build, merge, reference, sample, write
+from mlf_sdk.codegen.changes import edited_files
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import DoesNotFitError, InputError, TargetError
@@ -352,6 +353,16 @@ def test_accuracy_of_a_batch(tmp_path: Path, needs_host: None) -> None:
     np.testing.assert_array_equal(report.outputs["output"].reshape(4, 8), values)
 
 
+def test_generated_files_that_were_edited_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    mlf_sdk.generate(tiny(tmp_path), folder, board="mps2-an386")
+    (folder / "src/main.c").write_text("int main(void) { return 0; }")  # the user's
+    assert edited_files(folder) == ()
+    (folder / "board/linker.ld").unlink()
+    (folder / "crt/src/mlf.c").write_bytes((folder / "crt/src/mlf.c").read_bytes() + b" ")
+    assert edited_files(folder) == ("board/linker.ld", "crt/src/mlf.c")
+
+
 @pytest.mark.toolchain
 def test_promise_that_is_not_kept(tmp_path: Path, needs_host: None) -> None:
     """The lock says 71 bytes of arena; the run shows 72."""
@@ -361,6 +372,7 @@ def test_promise_that_is_not_kept(tmp_path: Path, needs_host: None) -> None:
     report = mlf_sdk.run(folder)
     assert report.memory.arena_high_water_bytes == 72
     assert not report.memory.ok and not report.check.ok and not report.ok
+    assert report.edited == (LOCK_NAME,)
     assert [row.item for row in report.check.rows if row.state != "proven"] == ["arena"]
     edited(folder / LOCK_NAME, lambda lock: lock["models"][0].update(arena_bytes=72, arena_reserved_bytes=96))
     report = mlf_sdk.run(folder)

@@ -166,6 +166,21 @@ def read_manifest(folder: Path) -> dict[str, str]:
     return result
 
 
+def edited_files(folder: Path) -> tuple[str, ...]:
+    """Generated files that are not as they were generated, apart from the user's; by path.
+
+    Raises:
+        InputError: as `read_manifest`.
+        OSError: one can't be read.
+    """
+    disk = _Disk(folder)
+    written = {path: of for path, of in read_manifest(folder).items() if path not in USER_FILES}
+    contents = {path: None if disk.obstacle(path) else disk.read(path) for path in written}
+    return tuple(
+        sorted(path for path, data in contents.items() if data is None or file_hash(data) != written[path])
+    )
+
+
 def file_hash(content: bytes) -> str:
     """SHA-256 of a file, hexadecimal."""
     return hashlib.sha256(content).hexdigest()

@@ -81,6 +81,7 @@ class RunReport:
         port: where the board answered; None: it was started here.
         other_image: why the image that answered is not the one that was built: then the figures of an image
             (flash, RAM, symbols, plan) are left out, and the verdict says so; empty: it is that one.
+        edited: generated files that were edited, or are missing: the proof is of what they are now.
     """
 
     model: LockModel
@@ -105,6 +106,7 @@ class RunReport:
     instructions_range: tuple[int, int] | None = None
     port: str | None = None
     other_image: str = ""
+    edited: tuple[str, ...] = ()
     twin_evidence: str = ""
     witnessed: Witnessed = field(default_factory=Witnessed)
     first: StepDifference | None = None

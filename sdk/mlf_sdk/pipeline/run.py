@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlf_sdk.codegen.changes import edited_files
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import TargetError
 from mlf_sdk.judge.check import FAILED, CheckReport
@@ -136,6 +137,7 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         ticks_hz=done.ticks_hz,
         port=project.target.name if project.target.attached else None,
         other_image=unknown,
+        edited=edited_files(project.folder) if project.is_given else (),
         build_seconds=built.seconds,
         toolchain=_toolchain_of(project),
         emulator="" if project.target.attached else project.target.emulator_title,

@@ -124,6 +124,7 @@ def run_parts(report: RunReport) -> Parts:
         ProofTable(rows=rows),
         line("run", _run_text(report)),
         *_output_parts(report),
+        *lines("edited", [f"{path}: not as it was generated" for path in report.edited]),
         line("verdict", verdict(report.ok, report.missing).append(_failures(report), style="not bold")),
     ]
 
