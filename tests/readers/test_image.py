@@ -246,6 +246,7 @@ def test_words_that_may_be_addresses(tmp_path: Path, kept: bool) -> None:
     read = read_image(tmp_path / "a.elf")
     both = read.find("both")
     assert both is not None and read.words(both.address, both.end) == (0x43D, 0x43D)
-    assert (both.address in read.relocated) if read.relocated is not None else not kept
+    assert (read.relocated is not None and both.address in read.relocated) == kept
+    assert (read.relocated is None) != kept
     assert read.addresses(both.address, both.end) == ((0x43D,) if kept else (0x43D, 0x43D))
     assert read.addresses(both.address + 1, both.end) == (() if kept else (0x43D,))

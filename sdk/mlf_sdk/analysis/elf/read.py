@@ -96,15 +96,17 @@ def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
 
 def _relocated(elf: ELFFile) -> frozenset[int] | None:
     """Addresses that relocations of loaded sections name; None where the file has no such relocations."""
-    tables: list[Any] = [*elf.iter_sections("SHT_REL"), *elf.iter_sections("SHT_RELA")]
-    kept = [t for t in tables if elf.get_section(t["sh_info"])["sh_flags"] & SHF_ALLOC]
-    order = "<" if elf.little_endian else ">"
-    forms = {t["sh_type"]: "II" if t["sh_type"] == "SHT_REL" else "IIi" for t in kept}
-    if not kept or elf.elfclass != 32:
+    if elf.elfclass != 32:
         return None
-    return frozenset(
-        row[0] for t in kept for row in struct.iter_unpack(order + forms[t["sh_type"]], t.data())
-    )
+    order = "<" if elf.little_endian else ">"
+    layouts = {"SHT_REL": f"{order}II", "SHT_RELA": f"{order}IIi"}  # the address comes first
+    tables = [
+        section
+        for section in elf.iter_sections()
+        if section["sh_type"] in layouts and elf.get_section(section["sh_info"])["sh_flags"] & SHF_ALLOC
+    ]
+    rows = (row for table in tables for row in struct.iter_unpack(layouts[table["sh_type"]], table.data()))
+    return frozenset(row[0] for row in rows) if tables else None
 
 
 def _read_attributes(isa: Isa, data: bytes) -> BuildAttributes:

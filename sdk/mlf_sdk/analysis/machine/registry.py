@@ -144,7 +144,7 @@ def faults_of(isa: Isa) -> Faults:
 
 
 def faults_by_registers(registers: Mapping[str, int]) -> Faults | None:
-    """The same of the architecture that reports these registers of a fault; None: another one."""
+    """The meaning of these registers of a fault; None: no known architecture reports them."""
     result = next((isa for isa in load_isas().values() if isa.status_register in registers), None)
     return faults_of(result) if result is not None else None
 
